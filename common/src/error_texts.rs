@@ -811,8 +811,9 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "FOR_EACH_TOO_LARGE",
-                "The inputs of all items of a [map](../plan-lifecycle.md#maps) are too large together, or each item reads \
-                large outputs of other steps. Put what an item needs into its list, or use `batch`.",
+                "The steps of all items of a [map](../plan-lifecycle.md#maps) have more than `limits.plan_bytes_max` \
+                together, or each item reads large outputs of other steps. Each item has a copy of the fields of the \
+                step, of its plan and of its `undo`: shorten them. Put what an item needs into its list, or use `batch`.",
             ),
             (
                 "REPEAT_EXHAUSTED",
@@ -857,13 +858,15 @@ pub const SECTIONS: &[CodeSection] = &[
                 "FAMILY_TOO_LARGE",
                 "A plan and the plans inside it, at any depth and also ended ones, exceed \
                 `limits.family_steps_max` (50,000) steps; each plan inside counts as one more. The step that \
-                would start the plan fails; if revisions add the steps, the outermost plan. Use smaller plans, \
+                would start the plan fails; if revisions add the steps, the outermost plan. Or they exceed \
+                `limits.plan_outputs_bytes_max` (64 MiB) with their outputs; the text of a plan that starts inside \
+                counts three times, again for each iteration of a loop. Use smaller plans, \
                 or raise the setting: a step takes about 1.5 KB of a scheduler's memory.",
             ),
             (
                 "PLAN_OUTPUTS_TOO_LARGE",
-                "The outputs of all steps, which stay in the log and in memory, exceed \
-                `limits.plan_outputs_bytes_max` (64 MiB). Store large data elsewhere and pass references; do not \
+                "The outputs of all steps and of all plans ever started inside, and these plans, exceed \
+                `limits.plan_outputs_bytes_max` (64 MiB): they stay in logs and in memory. Store large data elsewhere and pass references; do not \
                 copy outputs of other steps.",
             ),
             (

@@ -56,6 +56,24 @@ pub fn read_given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<O
     Json::deserialize(deserializer).map(Some)
 }
 
+/// Bytes of the JSON text of a value, which is not kept.
+pub fn json_bytes<T: Serialize + ?Sized>(value: &T) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value).expect("types of this workspace have a JSON text");
+    count.0
+}
+
 impl Default for Json {
     fn default() -> Self {
         Self::empty_object()

@@ -35,7 +35,8 @@ pub struct Limits {
     pub payload_bytes_max: usize,
     /// Bytes of stored payloads (those over `inline_bytes_max`) that the expressions of one step read.
     pub expression_bytes_max: usize,
-    /// Bytes of the outputs of all steps of one plan together; passing it fails the plan.
+    /// Bytes of the outputs of all steps of a plan and of all plans that are ever started inside it, and of these plans,
+    /// whose texts count three times; passing it fails the plan.
     pub plan_outputs_bytes_max: usize,
     /// Nesting of JSON and YAML.
     pub nesting_max: usize,

@@ -34,12 +34,24 @@ pub struct StepQueued {
     /// What its calls, or its sub-plan, may use up; reserved in the budget of the plan until the attempt ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<CallBudget>,
+    /// Bytes of the plan that starts inside, and of its goal.
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub plan_bytes: u64,
 }
 
 impl StepQueued {
     /// An attempt for this queue, without more.
     pub fn new(agent_type: AgentType, due_ms: u64) -> Self {
-        Self { agent_type, due_ms, cache_key: None, action: String::new(), inputs: None, inputs_bytes: 0, budget: None }
+        Self {
+            agent_type,
+            due_ms,
+            cache_key: None,
+            action: String::new(),
+            inputs: None,
+            inputs_bytes: 0,
+            budget: None,
+            plan_bytes: 0,
+        }
     }
 }
 

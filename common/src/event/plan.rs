@@ -10,6 +10,7 @@ use crate::id::{PlanId, StepId};
 use crate::problem::Issue;
 use crate::status::PlanStatus;
 
+use super::attempt::is_none_left;
 use super::goal_changed::GoalChanged;
 use super::hook::{HookAsked, HookDecided};
 use super::planning::{
@@ -210,12 +211,15 @@ impl Parent {
     }
 }
 
-/// Steps that the plans inside a plan have more, at any depth. Only plans that are inside no other one have this event.
+/// Steps and bytes that the plans inside a plan have more, at any depth. Only plans that are inside no other one have this event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FamilyGrew {
-    /// How many; a plan counts as one step more.
+    /// How many steps; a plan counts as one step more.
     #[serde(default)]
     pub steps: u64,
+    /// Bytes of outputs, and of plans that started inside them.
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub bytes: u64,
 }
 
 /// Why something was done, in words.

@@ -46,12 +46,18 @@ impl Turn<'_> {
         self.fail_plan(Failure::new(FailureClass::Permanent, "FAILURES_EXCEEDED", message));
     }
 
+    /// Whether the outputs of the plan, and the plans inside it with theirs, have too many bytes.
+    pub(crate) fn are_outputs_too_large(&self) -> bool {
+        let most = self.context.limits.plan_outputs_bytes_max as u64;
+        self.state.total_bytes() > most && !self.state.is_done() && self.state.cleanup.is_none()
+    }
+
     pub(crate) fn fail_for_outputs(&mut self) {
         let most = self.context.limits.plan_outputs_bytes_max;
         let message = format!(
-            "the outputs of its steps have {} bytes together, more than `plan_outputs_bytes_max` ({most}); \
-             hand large data on by reference",
-            self.state.outputs_bytes
+            "the outputs of its steps, and the plans inside it with theirs, have {} bytes together, more than \
+             `limits.plan_outputs_bytes_max` ({most}); hand large data on by reference",
+            self.state.total_bytes()
         );
         self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "PLAN_OUTPUTS_TOO_LARGE", message));
     }

@@ -15,6 +15,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_plan::validate::Policy;
 
 use crate::HookAnswer;
+use crate::family::FamilyUse;
 use crate::graph::StepIndex;
 use crate::payload_loads::LoadedPayload;
 use crate::recording::InputRecording;
@@ -29,8 +30,8 @@ pub struct Envelope<C = Command> {
     /// Uniform over `u64`; several draws are made from it.
     pub random: u64,
     pub actor: Option<String>,
-    /// Steps of the plan and its family so far: see [`crate::family_steps`].
-    pub family_steps: u64,
+    /// What the family of the plan has used up, as [`crate::FamilyPlans`] is given it.
+    pub family: FamilyUse,
     pub command: C,
 }
 
@@ -91,9 +92,10 @@ pub enum Command {
     Due(Timer),
     /// Continues a decision that reached its work limit: see [`crate::Effect::Continue`].
     Continue,
-    /// Plans inside this one have more steps.
+    /// Plans inside this one have more steps, or more bytes of plans and outputs.
     FamilyGrew {
         steps: u64,
+        bytes: u64,
     },
     /// The sub-plan of a step is final.
     SubPlanEnded {

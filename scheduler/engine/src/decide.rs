@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use goalmill_common::event::{Event, PlanEvent, Record, StepAdded, StepEvent};
+use goalmill_common::event::{Event, FamilyGrew, PlanEvent, Record, StepAdded, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
-use crate::family::FamilyRequest;
+use crate::family::{FamilyRequest, FamilyUse};
 use crate::graph::StepIndex;
 use crate::react::react;
 use crate::work_limit::WorkLimit;
@@ -21,7 +21,7 @@ use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejec
 /// until they are committed. What the plan asks of its family is decided by [`crate::settle_family`].
 pub fn decide(state: &mut PlanState, context: &EngineContext, envelope: Envelope) -> Result<Decision, Rejection> {
     let mut turn = Turn::begin(state, context, envelope.now_ms, envelope.random, envelope.actor);
-    turn.family_steps = envelope.family_steps;
+    turn.join_family(envelope.family);
     turn.handle(envelope.command)?;
     Ok(turn.end())
 }
@@ -38,10 +38,12 @@ pub(crate) struct Turn<'a> {
     pub(crate) requests: Vec<FamilyRequest>,
     /// Steps that became final and whose dependents are not checked yet.
     pub(crate) finished: VecDeque<StepIndex>,
-    /// Steps of the family when the turn began.
-    pub(crate) family_steps: u64,
+    /// What the family had used up when the turn began.
+    pub(crate) family: FamilyUse,
     /// [`PlanState::size`] when the turn began.
     pub(crate) size_before: u64,
+    /// [`PlanState::kept_bytes`] when the turn began.
+    pub(crate) bytes_before: u64,
     /// Steps whose timer changed, with its previous time.
     dues: Vec<(StepIndex, u64)>,
     plan_due: Option<u64>,
@@ -63,7 +65,7 @@ impl<'a> Turn<'a> {
         actor: Option<String>,
     ) -> Self {
         let (plan_due, had_room, in_turn) = (state.plan_due(), state.has_room(), state.step_in_turn());
-        let size_before = state.size;
+        let (size_before, bytes_before) = (state.size, state.kept_bytes());
         Self {
             state,
             context,
@@ -74,8 +76,9 @@ impl<'a> Turn<'a> {
             effects: Vec::new(),
             requests: Vec::new(),
             finished: VecDeque::new(),
-            family_steps: 0,
+            family: FamilyUse::default(),
             size_before,
+            bytes_before,
             dues: Vec::new(),
             plan_due,
             had_room,
@@ -129,8 +132,8 @@ impl<'a> Turn<'a> {
                 self.unlock_steps();
                 Ok(())
             }
-            Command::FamilyGrew { steps } => {
-                self.grow_family(steps);
+            Command::FamilyGrew { steps, bytes } => {
+                self.grow_family(FamilyGrew { steps, bytes });
                 Ok(())
             }
             Command::SubPlanEnded { step, attempt, status, outputs, usage, failure } => {
@@ -153,7 +156,7 @@ impl<'a> Turn<'a> {
         if has_room && (!self.had_room || self.freed) {
             self.effects.push(Effect::Room);
         }
-        Decision { records: self.records, effects: self.effects, family: self.requests }
+        Decision { records: self.records, effects: self.effects, family: self.requests, work: self.work }
     }
 
     /// Offers the step of a sequential plan that has its turn, if it is another one or is ready again.
@@ -164,14 +167,6 @@ impl<'a> Turn<'a> {
             |event: &Event| matches!(event, Event::Step { step, event, .. } if step == id && event.makes_ready());
         if self.in_turn != Some(i) || self.records.iter().any(|record| is_ready(&record.event)) {
             self.effects.push(Effect::Ready(i));
-        }
-    }
-
-    /// Tells the outermost plan how many steps this one has more.
-    fn report_growth(&mut self) {
-        let steps = self.state.size.saturating_sub(self.size_before);
-        if steps > 0 && self.state.parent().is_some() {
-            self.requests.push(FamilyRequest::Grow { plan: self.state.id().clone(), steps });
         }
     }
 

@@ -10,6 +10,7 @@ use goalmill_expression::NeededPayload;
 use crate::Timer;
 use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
+use crate::work_limit::WorkLimit;
 
 /// The result of a command: events, already folded into the state, effects, and requests to other plans, which
 /// [`crate::settle_family`] decides.
@@ -18,6 +19,7 @@ pub struct Decision {
     pub records: Vec<Record>,
     pub effects: Vec<Effect>,
     pub(crate) family: Vec<FamilyRequest>,
+    pub(crate) work: WorkLimit,
 }
 
 impl Decision {

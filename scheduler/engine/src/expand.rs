@@ -3,7 +3,8 @@
 use goalmill_common::event::{StepCompleted, StepEvent, StepExpanded};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{ID_CHARS_MAX, StepId};
-use goalmill_common::json::Json;
+use goalmill_common::json::{Json, json_bytes};
+use goalmill_common::limits::Limits;
 use goalmill_common::number::{to_u32, to_usize};
 use goalmill_common::plan::{
     Cache, Collect, ForEach, Join, OnFailure, OnItemFailure, Plan, Question, Step, Strategy, UndoOn,
@@ -14,7 +15,7 @@ use serde_json::Value;
 
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::render::{self, Unrendered};
+use crate::render::{self, RenderedItem, Unrendered};
 use crate::report::Spent;
 
 /// Bytes of outputs that the items of a map read together when each of them reads outputs of other steps.
@@ -64,7 +65,8 @@ impl Turn<'_> {
             self.items_of(i, map, &groups)?
         };
         if !plan.steps.is_empty() {
-            self.check_family_room(Some(&plan)).map_err(Unrendered::Failed)?;
+            let room = self.check_family_room(Some(&plan));
+            room.and_then(|()| self.check_family_bytes(json_bytes(&plan) as u64)).map_err(Unrendered::Failed)?;
         }
         Ok(plan)
     }
@@ -78,10 +80,14 @@ impl Turn<'_> {
         let Some(Value::Array(outputs)) = outputs else { return Ok(Plan::default()) };
         let items = target.and_then(|target| self.state.plan.steps[target].plan.as_deref());
         let template = Step { undoes: None, ..template(spec, map) };
+        let done = outputs.iter().filter(|output| !output.is_null()).count();
+        self.check_room_of_items(&template, done).map_err(Unrendered::Failed)?;
+        let mut bytes = ItemBytes::of(&[&template], done, limits).map_err(Unrendered::Failed)?;
         let mut steps = Vec::new();
         for (n, output) in outputs.iter().enumerate().rev().filter(|(_, output)| !output.is_null()) {
             let inputs = items.and_then(|plan| plan.steps.get(n)).map(|item| &item.inputs);
             let rendered = render::undo_of_item(self.state, i, self.now_ms, n, (inputs, output), limits)?;
+            bytes.add(&rendered).map_err(Unrendered::Failed)?;
             steps.push(Step {
                 id: item_id(&spec.id, n),
                 inputs: Json::of(&expression::literal(&rendered.inputs.value())),
@@ -89,14 +95,18 @@ impl Turn<'_> {
                 ..template.clone()
             });
         }
-        self.work.count(steps.iter().map(|step| step.inputs.text().len()).sum());
+        self.work.count(bytes.bytes);
         let (name, strategy, collect) = (spec.id.to_string(), Strategy::Sequential, Collect::List);
         Ok(Plan { name, strategy, collect, steps, ..Plan::default() })
     }
 
+    /// The step that undoes the items of a map.
+    fn undo_template(&self, i: StepIndex) -> Option<&Step> {
+        self.state.undo_of(i).map(|undo| &self.state.plan.steps[undo]).filter(|undo| undo.undoes_map())
+    }
+
     /// The undo steps of the items of a map, which run when its plan fails or is cancelled.
-    fn undos_of_items(&self, i: StepIndex, items: &[Step]) -> Vec<Step> {
-        let undo = self.state.undo_of(i).map(|undo| &self.state.plan.steps[undo]).filter(|undo| undo.undoes_map());
+    fn undos_of_items(undo: Option<&Step>, items: &[Step]) -> Vec<Step> {
         let Some(undo) = undo else { return Vec::new() };
         let of = |item: &Step| {
             let id = format!("{}:undo", item.id);
@@ -138,19 +148,17 @@ impl Turn<'_> {
                 "each of {} items reads {reads} bytes of outputs of other steps; put what an item needs into its list",
                 items.len()
             );
-            return Err(Unrendered::Failed(Failure::new(FailureClass::Permanent, "FOR_EACH_TOO_LARGE", message)));
+            return Err(Unrendered::Failed(too_large(message)));
         }
-        let template = template(spec, map);
-        let (mut steps, mut bytes) = (Vec::with_capacity(items.len()), 0_usize);
+        let (template, undo) = (template(spec, map), self.undo_template(i));
+        self.check_room_of_items(&template, items.len()).map_err(Unrendered::Failed)?;
+        let copied: Vec<&Step> = std::iter::once(&template).chain(undo).collect();
+        let mut bytes = ItemBytes::of(&copied, items.len(), limits).map_err(Unrendered::Failed)?;
+        let mut steps = Vec::with_capacity(items.len());
         for (n, item) in items.iter().enumerate() {
             let locals = locals(map, n, item);
             let rendered = render::item(self.state, i, self.now_ms, &locals, limits)?;
-            bytes = bytes.saturating_add(rendered.inputs.text().len());
-            if bytes > limits.plan_bytes_max {
-                let most = limits.plan_bytes_max;
-                let message = format!("the inputs of the items have more than {most} bytes (`limits.plan_bytes_max`)");
-                return Err(Unrendered::Failed(Failure::new(FailureClass::Permanent, "FOR_EACH_TOO_LARGE", message)));
-            }
+            bytes.add(&rendered).map_err(Unrendered::Failed)?;
             let ask = template.ask.as_ref().zip(rendered.question);
             let cache = template.cache.as_ref().zip(rendered.cache_key);
             steps.push(Step {
@@ -163,11 +171,11 @@ impl Turn<'_> {
                 ..template.clone()
             });
         }
-        let undos = self.undos_of_items(i, &steps);
+        let undos = Self::undos_of_items(undo, &steps);
         steps.extend(undos);
         let undo_on = self.state.plan.undo_on.as_ref();
         let undo_on = undo_on.map(|on| if on.is_empty() { Vec::new() } else { UNDO_ON.into() });
-        self.work.count(bytes);
+        self.work.count(bytes.bytes);
         Ok(Plan {
             name: self.state.plan.steps[i].id.to_string(),
             max_parallel: map.max_parallel,
@@ -183,13 +191,46 @@ impl Turn<'_> {
     }
 }
 
+/// Bytes of the plan of a map's items. They are counted before anything is made of them: each item has a copy of the
+/// fields of its step, and of the undo step.
+struct ItemBytes {
+    bytes: usize,
+    max: usize,
+}
+
+impl ItemBytes {
+    /// - `copied`: the steps that each item has a copy of.
+    fn of(copied: &[&Step], items: usize, limits: &Limits) -> Result<Self, Failure> {
+        let each: usize = copied.iter().map(|step| json_bytes(step)).sum();
+        let counted = Self { bytes: each.saturating_mul(items), max: limits.plan_bytes_max };
+        counted.check(|| format!("{items} items with a step of {each} bytes each"))?;
+        Ok(counted)
+    }
+
+    /// Counts what an item has of its own.
+    fn add(&mut self, item: &RenderedItem) -> Result<(), Failure> {
+        self.bytes = self.bytes.saturating_add(item.bytes());
+        self.check(|| "the steps of the items".into())
+    }
+
+    fn check(&self, what: impl FnOnce() -> String) -> Result<(), Failure> {
+        let (what, max) = (if self.bytes > self.max { what() } else { return Ok(()) }, self.max);
+        Err(too_large(format!("{what} have more than {max} bytes together (`limits.plan_bytes_max`)")))
+    }
+}
+
+fn too_large(message: String) -> Failure {
+    Failure::new(FailureClass::Permanent, "FOR_EACH_TOO_LARGE", message)
+}
+
 /// The step of an item, but for what each item has of its own.
 fn template(spec: &Step, map: &ForEach) -> Step {
     let on_failure = match map.on_item_failure {
         OnItemFailure::Fail => OnFailure::Abort,
         OnItemFailure::Continue | OnItemFailure::AtMost(_) => OnFailure::Continue,
     };
-    let mut step = Step { for_each: None, join: Join::All, phase: None, on_failure, ..spec.clone() };
+    let inputs = Json::default();
+    let mut step = Step { for_each: None, join: Join::All, phase: None, on_failure, inputs, ..spec.clone() };
     step.dependencies.clear();
     step.dependency_status.clear();
     step

@@ -12,12 +12,13 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
-use goalmill_common::plan::Plan;
+use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::Turn;
-use crate::plan_size::count_steps;
+use crate::plan_size::{count_step, count_steps, counted_bytes, reported_bytes};
+use crate::work_limit::WorkLimit;
 use crate::{Closing, Command, Decision, PlanState, Rejection};
 
 /// The actor of the first event of a sub-plan.
@@ -28,10 +29,22 @@ const SUBMITTER: &str = "engine";
 pub(crate) enum FamilyRequest {
     /// Start the sub-plan of a step.
     Start { plan: PlanId, submit: Box<Submit> },
-    /// Count steps that a plan has more, in the outermost plan.
-    Grow { plan: PlanId, steps: u64 },
+    /// Count what a plan has more, in the outermost plan.
+    Grow { plan: PlanId, grown: FamilyGrew },
     /// Give a command to a sub-plan, to the parent or to the plan itself.
     Give { plan: PlanId, command: Box<Command> },
+}
+
+/// What a family has used up when one of its plans decides. The shell puts it into the [`crate::Envelope`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FamilyUse {
+    /// Steps of the outermost plan, and of all plans that were ever started inside it, each of which counts as one step
+    /// more.
+    pub steps: u64,
+    /// Bytes of the outputs of these plans, and of the plans inside as they started.
+    pub bytes: u64,
+    /// The work of the decisions of the same turn.
+    pub work: WorkLimit,
 }
 
 /// The plans in memory of a shell, among which a family decides.
@@ -46,7 +59,13 @@ pub trait FamilyPlans {
     fn plan_state(&self, key: Self::Key) -> &PlanState;
 
     /// Decides a command to one plan with [`crate::decide()`].
-    fn decide_command(&mut self, key: Self::Key, actor: Option<&str>, command: Command) -> Result<Decision, Rejection>;
+    fn decide_command(
+        &mut self,
+        key: Self::Key,
+        actor: Option<&str>,
+        command: Command,
+        family: FamilyUse,
+    ) -> Result<Decision, Rejection>;
 
     /// Begins a plan with [`crate::submit()`] and keeps its state. A plan that the shell does not work on is refused.
     fn submit_plan(
@@ -54,6 +73,7 @@ pub trait FamilyPlans {
         plan: PlanId,
         actor: String,
         submit: Box<Submit>,
+        family: FamilyUse,
     ) -> Result<(Self::Key, Decision), Problem>;
 
     /// Takes the records and the effects of a decision. Decisions come in the order in which they were made.
@@ -70,7 +90,7 @@ pub fn decide_in_family<P: FamilyPlans>(
     actor: Option<&str>,
     command: Command,
 ) -> Result<(), Rejection> {
-    let decision = plans.decide_command(key, actor, command)?;
+    let decision = plans.decide_command(key, actor, command, family_use(plans, key, WorkLimit::default()))?;
     settle_family(plans, key, decision);
     Ok(())
 }
@@ -80,12 +100,12 @@ pub fn decide_in_family<P: FamilyPlans>(
 /// Requests wait in a queue, because recursion over long chains of sub-plans would exhaust the stack. A decision without
 /// requests allocates nothing here.
 pub fn settle_family<P: FamilyPlans>(plans: &mut P, key: P::Key, decision: Decision) {
-    let mut family = FamilyTurn { plans, requests: VecDeque::new() };
+    let mut family = FamilyTurn { plans, requests: VecDeque::new(), work: WorkLimit::default() };
     family.apply(key, decision);
     while let Some(request) = family.requests.pop_front() {
         match request {
             FamilyRequest::Start { plan, submit } => family.start(plan, submit),
-            FamilyRequest::Grow { plan, steps } => family.grow(&plan, steps),
+            FamilyRequest::Grow { plan, grown } => family.grow(&plan, grown),
             FamilyRequest::Give { plan, command } => family.give(&plan, *command),
         }
     }
@@ -96,11 +116,13 @@ struct FamilyTurn<'a, P> {
     plans: &'a mut P,
     /// Requests that are not decided yet, oldest first.
     requests: VecDeque<FamilyRequest>,
+    work: WorkLimit,
 }
 
 impl<P: FamilyPlans> FamilyTurn<'_, P> {
     fn apply(&mut self, key: P::Key, mut decision: Decision) {
         self.requests.extend(std::mem::take(&mut decision.family));
+        self.work = decision.work.passed_on();
         self.plans.apply_decision(key, decision);
     }
 
@@ -114,25 +136,29 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
                 let message = format!("another plan has the id of its plan, {plan}");
                 Failure::new(FailureClass::Permanent, "SUB_PLAN_FAILED", message)
             }
-            None => match self.plans.submit_plan(plan, SUBMITTER.into(), submit) {
-                Ok((key, decision)) => return self.apply(key, decision),
-                Err(problem) => Failure::new(FailureClass::Permanent, problem.code.as_str(), problem.detail),
-            },
+            None => {
+                let above = parent.as_ref().and_then(|parent| self.plans.find_plan(&parent.plan));
+                let family = above.map_or_else(FamilyUse::default, |key| family_use(self.plans, key, self.work));
+                match self.plans.submit_plan(plan, SUBMITTER.into(), submit, family) {
+                    Ok((key, decision)) => return self.apply(key, decision),
+                    Err(problem) => Failure::new(FailureClass::Permanent, problem.code.as_str(), problem.detail),
+                }
+            }
         };
         self.requests.extend(parent.map(|parent| report_refusal(parent, refused)));
     }
 
-    /// Counts steps in the outermost plan of a plan's family.
-    fn grow(&mut self, plan: &PlanId, steps: u64) {
+    /// Counts what a plan has more, in the outermost plan of its family.
+    fn grow(&mut self, plan: &PlanId, grown: FamilyGrew) {
         let Some(key) = self.plans.find_plan(plan) else { return };
         let root = self.plans.plan_state(outermost(self.plans, key)).id().clone();
-        self.give(&root, Command::FamilyGrew { steps });
+        self.give(&root, Command::FamilyGrew { steps: grown.steps, bytes: grown.bytes });
     }
 
     /// Gives a command to a plan. A plan that is not in memory has ended or is in quarantine.
     fn give(&mut self, plan: &PlanId, command: Command) {
         let Some(key) = self.plans.find_plan(plan) else { return };
-        match self.plans.decide_command(key, None, command) {
+        match self.plans.decide_command(key, None, command, family_use(self.plans, key, self.work)) {
             Ok(decision) => self.apply(key, decision),
             Err(rejection) => self.plans.note_rejection(plan, &rejection),
         }
@@ -147,26 +173,66 @@ fn outermost<P: FamilyPlans>(plans: &P, mut key: P::Key) -> P::Key {
     key
 }
 
-/// Steps of a plan's family: those of the outermost plan, and of all plans that were ever started inside it, each of
-/// which counts as one step more. The shell gives them to each decision.
-pub fn family_steps<P: FamilyPlans>(plans: &P, key: P::Key) -> u64 {
+/// What the family of a plan has used up.
+fn family_use<P: FamilyPlans>(plans: &P, key: P::Key, work: WorkLimit) -> FamilyUse {
     let root = plans.plan_state(outermost(plans, key));
-    root.size.saturating_add(root.family_steps)
+    FamilyUse { steps: root.size.saturating_add(root.family_steps), bytes: root.total_bytes(), work }
 }
 
 impl Turn<'_> {
-    /// Counts the steps of plans inside this one, which ends when they are too many.
-    pub(crate) fn grow_family(&mut self, steps: u64) {
-        self.emit_plan(PlanEvent::FamilyGrew(Box::new(FamilyGrew { steps })));
-        if self.state.size.saturating_add(self.state.family_steps) > self.family_steps_max() {
+    pub(crate) fn join_family(&mut self, family: FamilyUse) {
+        (self.family, self.work) = (family, family.work);
+    }
+
+    /// Tells the outermost plan how many steps and bytes this one has more.
+    pub(crate) fn report_growth(&mut self) {
+        let Some(_) = self.state.parent() else { return };
+        let steps = self.state.size.saturating_sub(self.size_before);
+        let bytes = reported_bytes(self.state.kept_bytes()).saturating_sub(reported_bytes(self.bytes_before));
+        if steps > 0 || bytes > 0 {
+            let grown = FamilyGrew { steps, bytes };
+            self.requests.push(FamilyRequest::Grow { plan: self.state.id().clone(), grown });
+        }
+    }
+
+    /// Counts the steps and bytes of plans inside this one, which ends when they are too many.
+    pub(crate) fn grow_family(&mut self, grown: FamilyGrew) {
+        self.emit_plan(PlanEvent::FamilyGrew(Box::new(grown)));
+        if self.are_outputs_too_large() {
+            self.fail_for_outputs();
+        } else if self.state.size.saturating_add(self.state.family_steps) > self.family_steps_max() {
             self.fail_plan(self.family_too_large());
         }
     }
 
     /// Says why no plan may start inside this one.
     pub(crate) fn check_family_room(&self, plan: Option<&Plan>) -> Result<(), Failure> {
-        let steps = self.family_steps.saturating_add(1).saturating_add(plan.map_or(0, count_steps));
+        self.check_family_steps(plan.map_or(0, count_steps))
+    }
+
+    /// Says why the plan of a map's items may not start, before it is made.
+    pub(crate) fn check_room_of_items(&self, item: &Step, items: usize) -> Result<(), Failure> {
+        self.check_family_steps(count_step(item).saturating_mul(items as u64))
+    }
+
+    fn check_family_steps(&self, steps: u64) -> Result<(), Failure> {
+        let steps = self.family.steps.saturating_add(1).saturating_add(steps);
         if steps > self.family_steps_max() { Err(self.family_too_large()) } else { Ok(()) }
+    }
+
+    /// Says why no plan of so many bytes, with its goal, may start inside this one. Clean-up is not held to it.
+    pub(crate) fn check_family_bytes(&self, bytes: u64) -> Result<(), Failure> {
+        let most = self.context.limits.plan_outputs_bytes_max;
+        let grown = self.state.kept_bytes().saturating_sub(self.bytes_before);
+        let all = self.family.bytes.saturating_add(grown).saturating_add(counted_bytes(bytes));
+        if all <= most as u64 || self.state.cleanup.is_some() {
+            return Ok(());
+        }
+        let message = format!(
+            "with one more plan of {bytes} bytes, the plan and the plans inside it would have more than {most} bytes \
+             of plans and outputs together (`limits.plan_outputs_bytes_max`)"
+        );
+        Err(Failure::new(FailureClass::Permanent, "FAMILY_TOO_LARGE", message))
     }
 
     fn family_steps_max(&self) -> u64 {
@@ -179,6 +245,18 @@ impl Turn<'_> {
             "the plan and the plans inside it would have more than {most} steps together (`limits.family_steps_max`)"
         );
         Failure::new(FailureClass::Permanent, "FAMILY_TOO_LARGE", message)
+    }
+}
+
+impl PlanState {
+    /// Bytes of all outputs that its steps ever gave, and of the plans that started inside it.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.plans_bytes.saturating_add(self.outputs_bytes as u64)
+    }
+
+    /// The same, and what the plans inside it report.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.kept_bytes().saturating_add(self.family_bytes)
     }
 }
 

@@ -88,7 +88,7 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
     let mut family = Vec::new();
     if state.is_final() {
         family.extend(family::report_end(state));
-        return Decision { records: Vec::new(), effects, family };
+        return Decision { effects, family, ..Decision::default() };
     }
     effects.push(Effect::Timer(Timer::Plan, state.plan_due()));
     effects.extend(state.asked_of_planners().map(|revision| Effect::Plan { revision }));
@@ -122,5 +122,5 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
             }
         }
     }
-    Decision { records: Vec::new(), effects, family }
+    Decision { effects, family, ..Decision::default() }
 }

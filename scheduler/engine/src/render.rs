@@ -111,6 +111,15 @@ pub(crate) struct RenderedItem {
     pub(crate) cache_key: Option<String>,
 }
 
+impl RenderedItem {
+    /// Bytes of what is rendered.
+    pub(crate) fn bytes(&self) -> usize {
+        let wait = self.wait.as_ref().map(|wait| [&wait.until, &wait.key]);
+        let texts = wait.into_iter().flatten().chain([&self.question, &self.cache_key]);
+        self.inputs.text().len() + texts.flatten().map(String::len).sum::<usize>()
+    }
+}
+
 /// Renders one item of a map.
 ///
 /// - `locals`: `item`, `index`, and the item by its other name.

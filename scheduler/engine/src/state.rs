@@ -52,8 +52,12 @@ pub struct PlanState {
     pub(crate) size: u64,
     /// By how much the plans inside this one grew after they began; counted in the outermost plan only.
     pub(crate) family_steps: u64,
+    /// Bytes that the plans inside this one report; counted in the outermost plan only.
+    pub(crate) family_bytes: u64,
     /// Bytes of all outputs that steps ever gave.
     pub(crate) outputs_bytes: usize,
+    /// What the plans that started inside this one count: see [`crate::plan_size::counted_bytes`].
+    pub(crate) plans_bytes: u64,
     /// Bytes of all inputs that the log records.
     pub(crate) recorded_bytes: usize,
     /// Calls of language models for the plan.
@@ -229,6 +233,8 @@ impl PlanState {
             updated_ms: time_ms,
             size: 0,
             family_steps: 0,
+            family_bytes: 0,
+            plans_bytes: 0,
             begun_ms: 0,
             finished_ms: 0,
             loads: PayloadLoads::default(),

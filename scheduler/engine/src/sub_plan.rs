@@ -6,7 +6,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Goal, Planning, Usage};
 use goalmill_common::goal_context::GoalContext;
 use goalmill_common::id::{PlanId, StepId};
-use goalmill_common::json::Json;
+use goalmill_common::json::{Json, json_bytes};
 use goalmill_common::plan::{Collect, Plan, StepKind};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::stored_plan::STORED_PLAN;
@@ -44,10 +44,15 @@ impl Turn<'_> {
             Ok(inputs) => inputs,
             Err(failure) => return self.give_up(i, failure, Spent::default()),
         };
+        let plan_bytes = self.state.sub_plan_bytes(i, &inputs);
+        if let Err(failure) = self.check_family_bytes(plan_bytes) {
+            return self.give_up(i, failure, Spent::default());
+        }
         self.forget_payloads(i);
+        self.work.count(usize::try_from(plan_bytes).unwrap_or(usize::MAX));
         let due_ms = self.sub_plan_due(i);
         let budget = self.state.share_of_budget(i);
-        self.emit_queued(i, StepQueued { budget, ..StepQueued::new("".into(), due_ms) }, &inputs);
+        self.emit_queued(i, StepQueued { budget, plan_bytes, ..StepQueued::new("".into(), due_ms) }, &inputs);
         let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
         self.emit_step(i, StepEvent::Started(Box::new(started)));
         self.requests.push(self.state.sub_plan(i, &inputs));
@@ -193,6 +198,14 @@ impl PlanState {
     pub(crate) fn sub_plan_id(&self, i: StepIndex) -> PlanId {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         TokenKey::sub_plan(&self.accepted.plan_id, &spec.id, step.attempt)
+    }
+
+    /// Bytes of the plan of a step, and of its goal.
+    fn sub_plan_bytes(&self, i: StepIndex, inputs: &Json) -> u64 {
+        let (spec, goal) = (&self.plan.steps[i], &self.accepted.goal);
+        let copied = json_bytes(&goal.constraints) + json_bytes(&goal.context);
+        let plan = spec.plan.as_deref().map_or(0, json_bytes);
+        (copied + plan + inputs.text().len() + spec.description.len()) as u64
     }
 
     /// Returns the submission of a step's sub-plan. The step's inputs are in the goal's `metadata.inputs`. Its

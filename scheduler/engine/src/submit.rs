@@ -42,12 +42,12 @@ impl Default for Engine {
 
 /// Begins a plan: the first event creates its state. Reads no clock and draws no number, as [`decide()`].
 pub fn submit(context: &EngineContext, envelope: Envelope<SubmitCommand>) -> Result<(PlanState, Decision), Rejection> {
-    let Envelope { now_ms, random, actor, family_steps, command } = envelope;
+    let Envelope { now_ms, random, actor, family, command } = envelope;
     let (accepted, beginning) = accept(context, now_ms, command)?;
     let record = Record { seq: 1, time_ms: now_ms, actor, event: Event::Plan(accepted) };
     let mut state = PlanState::new(&record).expect("the first event is `goal_accepted`");
     let mut turn = Turn::begin_with(&mut state, record, context, random);
-    turn.family_steps = family_steps;
+    turn.join_family(family);
     match beginning {
         Beginning::Plan { planned, fork } => {
             // The plan that starts it has counted them.

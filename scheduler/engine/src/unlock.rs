@@ -50,7 +50,7 @@ impl Turn<'_> {
                 self.fail_for_failures();
             } else if self.check_constraints() {
                 // The plan may have ended, or be replanned.
-            } else if self.state.outputs_bytes > self.context.limits.plan_outputs_bytes_max && !self.state.is_done() {
+            } else if self.are_outputs_too_large() {
                 self.fail_for_outputs();
             } else if !self.move_phase() && !self.run_next_engine_step() {
                 break;

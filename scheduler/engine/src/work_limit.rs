@@ -1,6 +1,7 @@
 //! The work limit of one decision; the rest waits for [`crate::Command::Continue`].
 //!
-//! A shard decides for all of its plans in one loop, and writes what it decided in one commit. Without a limit, a plan
+//! The decisions of a family that follow from one command share it. A shard decides for all of its plans in one loop, and
+//! writes what it decided in one commit. Without a limit, a plan
 //! of 10,000 inline steps would block the loop and put all their outputs into one commit.
 
 /// Units of work of one decision. The most expensive unit is one step whose inputs have 16 templates that use up their
@@ -9,9 +10,9 @@ const UNITS_MAX: usize = 32;
 /// Bytes of outputs that count as one unit, so that one decision adds about 1 MiB to the commit.
 const UNIT_BYTES: usize = 32 << 10;
 
-/// Work that a decision has done.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WorkLimit {
+/// Work that the decisions of one turn of a family have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkLimit {
     units: usize,
     is_cut: bool,
 }
@@ -21,6 +22,11 @@ impl WorkLimit {
     pub(crate) fn allows_more(&mut self) -> bool {
         self.is_cut |= self.units >= UNITS_MAX;
         !self.is_cut
+    }
+
+    /// The limit of the next decision of the family in the same turn.
+    pub(crate) fn passed_on(self) -> Self {
+        Self { is_cut: false, ..self }
     }
 
     /// Counts one evaluation that gave `bytes` bytes.

@@ -1,42 +1,111 @@
-//! Reads the body of a request completely, within limits of size and time.
+//! Reads the body of a request completely, within limits of size and time. Callers without credentials have small
+//! bodies, and few of them at a time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header;
+use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
+use goalmill_common::config::Settings;
 use goalmill_common::problem::{ErrorCode, Problem};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::response::ApiError;
+use super::callbacks;
+use super::principal::Principal;
+use super::response::{ApiError, SMALL_BYTES_MAX};
 
 /// Limits of a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BodyLimits {
     pub(super) bytes_max: usize,
+    /// What sets `bytes_max`, for errors.
+    pub(super) named: &'static str,
     /// Time limit for the whole body, so that a slow client occupies only a connection.
     pub(super) time: Duration,
 }
 
 /// How much of a body that is too large is read and dropped before the error is sent, as a multiple of the limit.
 const DROPPED: usize = 4;
+/// Bodies of callers without credentials that are read at the same time. Each has [`SMALL_BYTES_MAX`] bytes at most.
+const STRANGERS_MAX: usize = 256;
 
-/// Passes requests on with complete bodies.
-pub(super) async fn read_body(State(limits): State<BodyLimits>, request: Request, next: Next) -> Response {
+/// Reads bodies.
+#[derive(Clone)]
+pub(super) struct BodyReader {
+    limits: BodyLimits,
+    /// Of the report of a callback, whose outputs are kept inline.
+    report_bytes_max: usize,
+    /// Permits of bodies of callers without credentials.
+    strangers: Arc<Semaphore>,
+}
+
+impl BodyReader {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let (api, inline_bytes) = (&settings.api, settings.limits.inline_bytes_max);
+        let time = Duration::from_millis(api.body_ms);
+        Self {
+            limits: BodyLimits { bytes_max: api.body_bytes_max, named: "see `api.body_bytes_max`", time },
+            // Escaped characters take more room than the outputs that are kept.
+            report_bytes_max: inline_bytes.saturating_mul(2).saturating_add(SMALL_BYTES_MAX).min(api.body_bytes_max),
+            strangers: Arc::new(Semaphore::new(STRANGERS_MAX)),
+        }
+    }
+
+    /// Reads a body whose caller has shown no credentials.
+    ///
+    /// - `named`: why it must be small, for errors.
+    pub(super) async fn read_small(&self, parts: &Parts, body: Body, named: &'static str) -> Result<Bytes, ApiError> {
+        if body.is_end_stream() {
+            return Ok(Bytes::new());
+        }
+        let Ok(_permit) = self.strangers.try_acquire() else {
+            let detail = "too many requests without credentials are being read; try again";
+            return Err(Problem::new(ErrorCode::NotReady, detail).into());
+        };
+        let bytes_max = SMALL_BYTES_MAX.min(self.limits.bytes_max);
+        Ok(read(parts, body, BodyLimits { bytes_max, named, ..self.limits }).await?)
+    }
+
+    /// Reads the body of a callback whose token is right.
+    pub(super) async fn read_report(&self, parts: &Parts, body: Body) -> Result<Bytes, ApiError> {
+        let named = "`outputs` has at most `limits.inline_bytes_max`";
+        let limits = BodyLimits { bytes_max: self.report_bytes_max, named, ..self.limits };
+        Ok(read(parts, body, limits).await?)
+    }
+}
+
+/// Passes requests on with complete bodies. A callback is passed on as it is: its token is checked before its body is
+/// read.
+pub(super) async fn read_body(State(reader): State<BodyReader>, request: Request, next: Next) -> Response {
+    if request.extensions().get::<MatchedPath>().is_some_and(|path| path.as_str() == callbacks::PATH) {
+        return next.run(request).await;
+    }
+    let is_stranger = request.extensions().get::<Principal>().is_none();
     let (parts, body) = request.into_parts();
+    let whole = if is_stranger {
+        reader.read_small(&parts, body, "this address needs no credentials").await
+    } else {
+        read(&parts, body, reader.limits).await.map_err(ApiError)
+    };
+    match whole {
+        Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn read(parts: &Parts, body: Body, limits: BodyLimits) -> Result<Bytes, Problem> {
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let length = length.unwrap_or(0);
     // Clients that ask first, and bodies far above the limit, are rejected at once.
     let asks = parts.headers.contains_key(header::EXPECT);
     let at_once = length > limits.bytes_max && (asks || length > limits.bytes_dropped());
-    let whole = if at_once { Err(too_large(limits)) } else { collect(body, length, limits).await };
-    match whole {
-        Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
-        Err(problem) => ApiError(problem).into_response(),
-    }
+    if at_once { Err(too_large(limits)) } else { collect(body, length, limits).await }
 }
 
 impl BodyLimits {
@@ -63,7 +132,7 @@ async fn collect(body: Body, length: usize, limits: BodyLimits) -> Result<Bytes,
             None => return Ok(whole.into()),
             Some(Ok(bytes)) => {
                 bytes_sent += bytes.len();
-                if bytes_sent <= limits.bytes_max {
+                if length.max(bytes_sent) <= limits.bytes_max {
                     whole.extend_from_slice(&bytes);
                 } else if bytes_sent > limits.bytes_dropped() {
                     return Err(too_large(limits));
@@ -84,7 +153,7 @@ fn too_late(limits: BodyLimits) -> Problem {
 }
 
 fn too_large(limits: BodyLimits) -> Problem {
-    let detail = format!("the body has more than {} bytes; see `api.body_bytes_max`", limits.bytes_max);
+    let detail = format!("the body has more than {} bytes; {}", limits.bytes_max, limits.named);
     Problem::new(ErrorCode::BodyTooLarge, detail)
 }
 
@@ -98,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: BodyLimits = BodyLimits { bytes_max: 10, time: Duration::from_secs(30) };
+    const LIMITS: BodyLimits = BodyLimits { bytes_max: 10, named: "it is a test", time: Duration::from_secs(30) };
 
     #[tokio::test]
     async fn a_body_is_put_together_up_to_its_limit() {
@@ -142,5 +211,25 @@ mod tests {
         let silent = Body::from_stream(stream::pending::<Result<&str, Infallible>>());
         let refused = collect(silent, 11, LIMITS).await.expect_err("it is too large");
         assert_eq!((refused.code, refused.status), (ErrorCode::BodyTooLarge, 413));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn few_bodies_without_credentials_are_read_at_a_time() {
+        let reader = BodyReader::new(&Settings::default());
+        let read = |body: Body| {
+            let (reader, (parts, ())) = (reader.clone(), Request::new(()).into_parts());
+            async move { reader.read_small(&parts, body, "it is a test").await }
+        };
+        let silent = || Body::from_stream(stream::pending::<Result<&str, Infallible>>());
+        let slow: Vec<_> = (0..STRANGERS_MAX).map(|_| tokio::spawn(read(silent()))).collect();
+        tokio::task::yield_now().await;
+        let refused = read(Body::from("{}")).await.expect_err("there are too many");
+        assert_eq!(refused.0.code, ErrorCode::NotReady);
+        assert_eq!(read(Body::empty()).await.expect("there is nothing to read"), "");
+        for slow in slow {
+            let refused = slow.await.expect("it ends").expect_err("nothing comes");
+            assert_eq!(refused.0.code, ErrorCode::RequestTimeout);
+        }
+        assert_eq!(read(Body::from("{}")).await.expect("there is room again"), "{}");
     }
 }

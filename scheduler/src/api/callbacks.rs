@@ -1,7 +1,8 @@
 //! Callbacks of agents that accepted a task: the token of the task is all that they need.
 
-use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use std::net::IpAddr;
+
+use axum::extract::{self, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use goalmill_common::callback::CallbackReport;
@@ -14,13 +15,16 @@ use goalmill_engine::PlanState;
 use serde::{Deserialize, Serialize};
 
 use super::Api;
+use super::access::AccessRefusal;
 use super::plan_access::load_plan;
-use super::response::{self, ApiError, Body};
+use super::response::{self, ApiError};
 use super::serve::Peer;
 use crate::shard_client;
 
+/// The path of the route.
+pub(super) const PATH: &str = "/v1/callbacks/{id}/{step}/{attempt}";
 /// The header of the token.
-pub(super) const TOKEN: &str = "goalmill-callback-token";
+const TOKEN: &str = "goalmill-callback-token";
 
 /// The body: the outcome, and the token if no header has it.
 #[derive(Deserialize, schemars::JsonSchema)]
@@ -52,56 +56,84 @@ pub(super) struct CallbackReceipt {
     attempt: u32,
 }
 
-/// `POST /v1/callbacks/{id}/{step}/{attempt}`.
+/// Why a body without the header is small.
+const TOKEN_IN_BODY: &str = "the header `goalmill-callback-token` with the token allows larger ones";
+
+/// The attempt that a callback is for.
+struct Attempt {
+    plan: String,
+    step: StepId,
+    number: u32,
+}
+
+/// `POST /v1/callbacks/{id}/{step}/{attempt}`. The body is read once the token in the header is right; a body that holds
+/// the token is small.
 pub(crate) async fn report(
     State(api): State<Api>,
     Extension(Peer(peer)): Extension<Peer>,
     Path((plan, step, attempt)): Path<(String, String, String)>,
-    headers: HeaderMap,
-    body: Body,
+    request: extract::Request,
 ) -> Result<Response, ApiError> {
-    let CallbackBody { token, outputs, error, cost, tokens } = response::parse_json(&response::body(body)?)?;
-    let token = headers.get(TOKEN).and_then(|value| value.to_str().ok()).unwrap_or(&token);
-    let number: u32 = attempt.parse().unwrap_or(0);
-    if let Err(refusal) = api.access.check_limit(peer) {
-        return Ok(refusal.into_response());
-    }
-    let state = match load_plan(&api, &plan).await {
+    let (parts, body) = request.into_parts();
+    let attempt = Attempt { plan, step: step.as_str().into(), number: attempt.parse().unwrap_or(0) };
+    let (state, report) = if let Some(token) = parts.headers.get(TOKEN) {
+        let state = match find_plan(&api, peer, &attempt, token.to_str().unwrap_or_default()).await {
+            Ok(state) => state,
+            Err(refusal) => return Ok(refusal.into_response()),
+        };
+        (state, response::parse_json(&api.bodies.read_report(&parts, body).await?)?)
+    } else {
+        let report: CallbackBody = response::parse_json(&api.bodies.read_small(&parts, body, TOKEN_IN_BODY).await?)?;
+        match find_plan(&api, peer, &attempt, &report.token).await {
+            Ok(state) => (state, report),
+            Err(refusal) => return Ok(refusal.into_response()),
+        }
+    };
+    take(&api, attempt, &state, report).await
+}
+
+/// The plan of an attempt, if the token is that of the attempt.
+async fn find_plan(api: &Api, peer: IpAddr, attempt: &Attempt, token: &str) -> Result<PlanState, AccessRefusal> {
+    let _permit = api.access.begin_lookup(peer).await?;
+    let state = match load_plan(api, &attempt.plan).await {
         Ok(state) => Some(state),
         Err(ApiError(problem)) if matches!(problem.code, ErrorCode::PlanNotFound | ErrorCode::InvalidRequest) => None,
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
-    let step_id = StepId::from(step.as_str());
-    let place = state.as_ref().and_then(|state| state.step_index(&step_id));
-    let expected = state
-        .as_ref()
-        .zip(place)
-        .and_then(|(state, i)| state.callback_token(i, number, api.scheduler.token_secret.key()));
-    if !api.access.is_secret(peer, expected.as_ref().map(AttemptToken::as_str), token) {
+    let place = state.as_ref().and_then(|state| state.step_index(&attempt.step));
+    let expected = state.as_ref().zip(place).and_then(|(state, i)| state.callback_token(i, attempt.number, api.scheduler.token_secret.key()));
+    let is_right = api.access.is_secret(peer, expected.as_ref().map(AttemptToken::as_str), token);
+    state.filter(|_| is_right).ok_or_else(|| {
         let detail = "no task with this address and this token has a callback";
-        return Err(Problem::new(ErrorCode::NotFound, detail).into());
-    }
+        AccessRefusal::from(ApiError(Problem::new(ErrorCode::NotFound, detail)))
+    })
+}
+
+/// Gives the report to the plan.
+async fn take(api: &Api, attempt: Attempt, state: &PlanState, body: CallbackBody) -> Result<Response, ApiError> {
+    let Attempt { plan, step, number } = attempt;
+    let CallbackBody { token: _, outputs, error, cost, tokens } = body;
     let report = CallbackReport { outputs, error, cost, tokens };
-    check(&api, &report)?;
-    let known = state.as_ref().zip(place).and_then(|(state, i): (&PlanState, _)| state.received_callback(i, number));
+    check(api, &report)?;
+    let known = state.step_index(&step).and_then(|i| state.received_callback(i, number));
     if let Some(known) = known
         && known != report.digest()
     {
-        let detail = format!("attempt {number} of step `{step_id}` has another report");
+        let detail = format!("attempt {number} of step `{step}` has another report");
         return Err(Problem::new(ErrorCode::NotAllowed, detail).into());
     }
     if known.is_none() {
-        let verb = Verb::ReportCallback { step: step_id, attempt: number, report: Box::new(report) };
+        let verb = Verb::ReportCallback { step: step.clone(), attempt: number, report: Box::new(report) };
         let request = Request { plan: plan.as_str().into(), actor: "callback".into(), answer: None, verb };
         let sent = shard_client::send_request(&api.scheduler, &api.shards, request).await;
-        sent.map_err(|problem| ended(problem, state.as_ref()))?;
+        sent.map_err(|problem| ended(problem, state))?;
     }
-    Ok(Json(CallbackReceipt { plan_id: plan, step_id: step, attempt: number }).into_response())
+    Ok(Json(CallbackReceipt { plan_id: plan, step_id: step.to_string(), attempt: number }).into_response())
 }
 
 /// The owner does not know plans that have ended.
-fn ended(problem: Problem, state: Option<&PlanState>) -> ApiError {
-    let status = state.map(PlanState::status).filter(|status| status.is_final());
+fn ended(problem: Problem, state: &PlanState) -> ApiError {
+    let status = Some(state.status()).filter(|status| status.is_final());
     match status.filter(|_| problem.code == ErrorCode::PlanNotFound) {
         Some(status) => Problem::new(ErrorCode::PlanFinal, format!("the plan has ended as {status}")).into(),
         None => problem.into(),

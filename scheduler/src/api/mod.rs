@@ -76,7 +76,7 @@ pub(crate) use starting::StartingApi;
 pub(crate) use tls::ApiTls;
 
 use access::AccessGuard;
-use body::BodyLimits;
+use body::BodyReader;
 use host_guard::HostGuard;
 use mcp::McpEndpoint;
 use overview::Census;
@@ -98,6 +98,7 @@ pub(crate) struct Api {
     streams: Arc<AtomicUsize>,
     /// Permits of requests that search logs.
     scans: Arc<Semaphore>,
+    bodies: BodyReader,
     /// Counts plans.
     census: Arc<Census>,
     /// None for plain HTTP.
@@ -118,7 +119,7 @@ pub(crate) async fn serve(
     tls: Option<Arc<ApiTls>>,
 ) {
     let settings = &scheduler.settings.api;
-    let (bytes_max, time) = (settings.body_bytes_max, Duration::from_millis(settings.body_ms));
+    let bodies = BodyReader::new(&scheduler.settings);
     let guard = Arc::new(HostGuard::new(settings, listener.local_addr().ok()));
     let scans = Arc::new(Semaphore::new(event_search::SCANS_MAX));
     let access = Arc::new(AccessGuard::new(&scheduler, credentials));
@@ -129,13 +130,14 @@ pub(crate) async fn serve(
             .layer(middleware::from_fn(allowed_methods::check_method))
             .layer(middleware::from_fn_with_state(access.clone(), access::check_access))
     };
-    let limited = || routes().layer(DefaultBodyLimit::max(bytes_max));
+    let limited = || routes().layer(DefaultBodyLimit::max(settings.body_bytes_max));
     let mut api = Api {
         scheduler: scheduler.clone(),
         shards,
         access: access.clone(),
         streams: Arc::default(),
         scans,
+        bodies: bodies.clone(),
         census: Arc::default(),
         tls: tls.clone(),
         mcp: None,
@@ -143,7 +145,6 @@ pub(crate) async fn serve(
     // The requests that the tools of MCP stand for: by the same caller, and without a connection.
     let inner = checked(limited()).layer(middleware::from_fn(error_responses::convert_errors));
     api.mcp = McpEndpoint::new(&scheduler, inner.with_state(api.clone()));
-    let bodies = BodyLimits { bytes_max, time };
     let router = checked(limited().layer(middleware::from_fn_with_state(bodies, body::read_body)))
         .layer(middleware::from_fn_with_state(guard, host_guard::check_host))
         .layer(middleware::from_fn(error_responses::convert_errors))

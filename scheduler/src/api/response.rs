@@ -21,7 +21,7 @@ const CHALLENGE: &str = "Bearer realm=\"goalmill\"";
 /// Media type of an error.
 pub(super) const PROBLEM: &str = "application/problem+json";
 /// Bytes of a small body: a reason, an agent.
-const SMALL_BYTES_MAX: usize = 64 << 10;
+pub(super) const SMALL_BYTES_MAX: usize = 64 << 10;
 /// Whole floats up to this one are exact.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 /// Characters of a client's text that an error repeats.

@@ -36,7 +36,8 @@ fn api(scheduler: Scheduler) -> Api {
     let (scheduler, shards) = (Arc::new(scheduler), Arc::new(OwnedShards::default()));
     let access = Arc::new(AccessGuard::new(&scheduler, super::ApiCredentials { environment: Vec::new(), oidc: None }));
     let (streams, scans, census) = (Arc::default(), Arc::new(Semaphore::new(1)), Arc::default());
-    Api { scheduler, shards, access, streams, scans, census, tls: None, mcp: None }
+    let bodies = BodyReader::new(&scheduler.settings);
+    Api { scheduler, shards, access, streams, scans, bodies, census, tls: None, mcp: None }
 }
 
 /// Submits a plan under the key `k` and returns its id.

@@ -19,8 +19,8 @@ use goalmill_common::report::Report;
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex,
-    SubmitCommand, Timer, TokenKey, decide, decide_in_family, settle_family, submit,
+    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, FamilyUse, InputRecording, PlanState, Rejection,
+    StepIndex, SubmitCommand, Timer, TokenKey, decide, decide_in_family, settle_family, submit,
 };
 use goalmill_plan::validate::Policy;
 
@@ -318,19 +318,28 @@ impl FamilyPlans for VirtualShard {
         &self.members[key].state
     }
 
-    fn decide_command(&mut self, key: usize, actor: Option<&str>, command: Command) -> Result<Decision, Rejection> {
-        let family_steps = goalmill_engine::family_steps(self, key);
+    fn decide_command(
+        &mut self,
+        key: usize,
+        actor: Option<&str>,
+        command: Command,
+        family: FamilyUse,
+    ) -> Result<Decision, Rejection> {
         let (now_ms, random, actor) = (self.now_ms, self.random.draw(), actor.map(Into::into));
-        let envelope = Envelope { now_ms, random, actor, family_steps, command };
+        let envelope = Envelope { now_ms, random, actor, family, command };
         decide(&mut self.members[key].state, &self.context, envelope)
     }
 
-    fn submit_plan(&mut self, plan: PlanId, actor: String, sub: Box<Submit>) -> Result<(usize, Decision), Problem> {
-        let parent = sub.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
-        let family_steps = parent.map_or(0, |parent| goalmill_engine::family_steps(self, parent));
+    fn submit_plan(
+        &mut self,
+        plan: PlanId,
+        actor: String,
+        sub: Box<Submit>,
+        family: FamilyUse,
+    ) -> Result<(usize, Decision), Problem> {
         let command = SubmitCommand { plan_id: plan, salt: self.random.token(), submit: *sub };
         let (now_ms, random) = (self.now_ms, self.random.draw());
-        let envelope = Envelope { now_ms, random, actor: Some(actor), family_steps, command };
+        let envelope = Envelope { now_ms, random, actor: Some(actor), family, command };
         let (state, decision) = submit(&self.context, envelope).map_err(|rejection| {
             let issues = if let Rejection::Invalid { issues, .. } = &rejection { issues.clone() } else { Vec::new() };
             Problem::new(ErrorCode::InvalidPlan, rejection.to_string()).with_errors(issues)

@@ -353,6 +353,34 @@ async fn an_address_with_too_many_failures_waits() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn wrong_tokens_of_callbacks_shut_an_address_out_of_callbacks_only() -> Result<()> {
+    let guarded = Guarded::start(3).await?;
+    let path = format!("/v1/callbacks/{ABSENT}/a/1");
+    let report = || guarded.request("POST", &path).header("goalmill-callback-token", "x").json(&json!({"outputs": 1}));
+    for _ in 0..3 {
+        assert_eq!(code(report()).await?.0, 404);
+    }
+    assert_eq!(code(report()).await?, (429, "TOO_MANY_FAILURES".into()));
+    assert_eq!(code(guarded.as_role(Role::Viewer, "GET", "/v1/plans")).await?.0, 200);
+    guarded.sign_in(Role::Viewer).await?;
+    guarded.it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_body_of_a_caller_without_credentials_is_small_and_checked_first() -> Result<()> {
+    let guarded = Guarded::start(1_000).await?;
+    let callback = format!("POST /v1/callbacks/{ABSENT}/a/1 HTTP/1.1");
+    // Nothing of the body is sent: whoever waits for it gets 408.
+    let large = "Content-Length: 1000000";
+    assert_eq!(raw(&guarded.it, "POST /v1/session HTTP/1.1", &[large]).await?.0, 413);
+    assert_eq!(raw(&guarded.it, &callback, &[large]).await?.0, 413);
+    assert_eq!(raw(&guarded.it, &callback, &[large, "Goalmill-Callback-Token: x"]).await?.0, 404);
+    guarded.it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_actor_of_an_event_is_the_caller_whatever_the_body_says() -> Result<()> {
     let guarded = Guarded::start(1_000).await?;
     let plan = json!({"steps": [step("a", "nobody", &[], json!({}))]});

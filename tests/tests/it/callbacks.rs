@@ -65,7 +65,7 @@ async fn a_callback_completes_the_step_after_kill_9_and_once() -> Result<()> {
     let url = format!("{}/v1/callbacks/{plan}/print/1", dev.server());
     until(SOON, async || step(&dev, &plan)["status"] == "waiting").await;
 
-    let done = json!({"outputs": {"pages": 3}, "cost": 0.5});
+    let done = json!({"outputs": {"pages": 3, "text": "x".repeat(200 << 10)}, "cost": 0.5});
     let (status, refused) = call_back(&url, "guess", &done).await?;
     assert_eq!((status, refused["code"].as_str()), (StatusCode::NOT_FOUND, Some("NOT_FOUND")));
     let (status, _) = call_back(&format!("{url}7"), &token, &done).await?;
@@ -79,7 +79,7 @@ async fn a_callback_completes_the_step_after_kill_9_and_once() -> Result<()> {
     let (status, receipt) = call_back(&url, &token, &done).await?;
     assert_eq!((status, &receipt["step_id"]), (StatusCode::OK, &json!("print")), "{receipt}");
     dev.says(&["watch", &plan], 0)?;
-    assert_eq!(step(&dev, &plan)["outputs"], json!({"pages": 3}));
+    assert_eq!(step(&dev, &plan)["outputs"], done["outputs"]);
     assert_eq!(call_back(&url, &token, &done).await?.0, StatusCode::OK, "the same again, after the end");
     let (status, refused) = call_back(&url, &token, &json!({"outputs": {"pages": 4}})).await?;
     assert_eq!((status, refused["code"].as_str()), (StatusCode::CONFLICT, Some("NOT_ALLOWED")));
@@ -106,6 +106,9 @@ async fn a_callback_after_its_time_is_refused_and_a_token_may_stand_in_the_body(
     let (url, token) = callback(&task)?;
     let failed = json!({"token": token, "error": {"code": "NO_PAPER", "message": "there is no paper"}});
     assert_eq!(call_back(&url, "", &failed).await?.0, StatusCode::NOT_FOUND, "the header counts");
+    let large = json!({"token": token, "outputs": "x".repeat(200 << 10)});
+    let answer = http_client().post(&url).json(&large).send().await?;
+    assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE, "only the header allows it");
     let answer = http_client().post(&url).json(&failed).send().await?;
     assert_eq!(answer.status(), StatusCode::OK);
     dev.says(&["watch", &plan], 3)?;

@@ -60,7 +60,10 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::PlanValidated(validated) => state.origin.keep_note(&validated.warnings),
         PlanEvent::Extended(extended) => revise::extend(state, record, extended)?,
         PlanEvent::ModelAnswered(answered) => state.usage.add(answered.usage.cost, answered.usage.tokens),
-        PlanEvent::FamilyGrew(grew) => state.family_steps = state.family_steps.saturating_add(grew.steps),
+        PlanEvent::FamilyGrew(grew) => {
+            state.family_steps = state.family_steps.saturating_add(grew.steps);
+            state.family_bytes = state.family_bytes.saturating_add(grew.bytes);
+        }
         PlanEvent::EventReceived(event) => state.events.get_or_insert_default().push(event),
         PlanEvent::ConstraintChanged(changed) => {
             state.monitor.iter_mut().for_each(|monitor| monitor.change(changed));

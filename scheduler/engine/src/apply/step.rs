@@ -10,6 +10,7 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::{FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
+use goalmill_common::json::json_bytes;
 use goalmill_common::number::to_usize;
 use goalmill_common::plan::OnFailure;
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -17,7 +18,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use super::counts::transition;
 use crate::ReplayError;
 use crate::graph::StepIndex;
-use crate::plan_size::{count_step, count_steps};
+use crate::plan_size::{count_step, count_steps, counted_bytes};
 use crate::revise::{self, into_items, into_plan};
 use crate::state::{JoinState, PlanState, StepHook, StepState, ToldToWait};
 use crate::transitions::step_transition;
@@ -99,8 +100,12 @@ fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
         }
     } else if let (StepEvent::Measured(measured), Some(monitor)) = (event, &mut state.monitor) {
         monitor.add(&measured.measures);
+    } else if let StepEvent::Queued(queued) = event {
+        state.plans_bytes = state.plans_bytes.saturating_add(counted_bytes(queued.plan_bytes));
     } else if let StepEvent::Suspended(suspended) = event {
         state.size = state.size.saturating_add(suspended.plan.as_deref().map_or(0, |plan| 1 + count_steps(plan)));
+        let bytes = suspended.plan.as_deref().map_or(0, |plan| json_bytes(plan) as u64);
+        state.plans_bytes = state.plans_bytes.saturating_add(counted_bytes(bytes));
     } else if let StepEvent::Decomposed(decomposed) = event {
         let plan = decomposed.plan.as_deref().cloned();
         state.size = state.size.saturating_add(1 + plan.as_ref().map_or(0, count_steps));

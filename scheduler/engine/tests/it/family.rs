@@ -1,12 +1,13 @@
 //! Families: one command, and the decisions of all plans that it reaches.
 
 use goalmill_common::command::Verb;
+use goalmill_common::event::{Event, FamilyGrew, PlanEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::PlanId;
-use goalmill_common::plan::{Plan, StepKind};
+use goalmill_common::plan::{ForEach, OnFailure, OnMax, Plan, Repeat, StepKind};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{FamilyPlans, Rejection};
+use goalmill_engine::{Decision, FamilyPlans, FamilyUse, Rejection};
 use serde_json::json;
 
 use crate::world::{World, plan, report, submission, with};
@@ -19,6 +20,15 @@ fn answer_with_plan(world: &mut World, step: &str, steps: usize) {
     world
         .report(Report { sub_plan, sub_plans: ["*".to_owned()].into(), ..report(&task, What::Completed) })
         .expect("it is current");
+}
+
+/// What the outermost plan was told of the plans inside it.
+fn growth(world: &World) -> Vec<FamilyGrew> {
+    let grown = world.log.iter().filter_map(|record| match &record.event {
+        Event::Plan(PlanEvent::FamilyGrew(grown)) => Some(**grown),
+        Event::Plan(_) | Event::Step { .. } => None,
+    });
+    grown.collect()
 }
 
 /// Sub-plans inside each other, at most.
@@ -54,7 +64,8 @@ fn a_plan_of_somebody_else_with_the_id_of_a_sub_plan_is_not_taken_for_it() {
     let id = world.sub_plans()[0].state.id().clone();
     let mut world = begun(around(&[("a", &[]), ("p", &["a"])], tool()));
     let hostile = Box::new(submission(Some(tool())));
-    let (key, decision) = world.submit_plan(id, "mallory".into(), hostile).expect("its key may derive to any id");
+    let (key, decision) =
+        world.submit_plan(id, "mallory".into(), hostile, FamilyUse::default()).expect("its key may derive to any id");
     world.apply_decision(key, decision);
     world.complete("a", json!({}));
     assert_eq!((world.code("p").as_str(), world.state.status()), ("SUB_PLAN_FAILED", PlanStatus::Failed));
@@ -108,10 +119,72 @@ fn only_plans_that_the_outermost_plan_does_not_know_are_told_to_it() {
     let mut world = begun(around(&[("p", &[])], plan(&[("x", &[]), ("y", &[])])));
     world.enter("p");
     answer_with_plan(&mut world, "x", 3);
-    assert_eq!(goalmill_engine::family_steps(&world, 0), 2 + 2 + 4);
     world.leave();
-    let told = world.log.iter().filter(|record| record.event.type_name() == "family_grew").count();
-    assert_eq!(told, 1);
+    let told: Vec<u64> = growth(&world).iter().map(|grown| grown.steps).collect();
+    assert_eq!(told, [4], "the plan of an answer, and its three steps");
+}
+
+#[test]
+fn a_loop_over_a_plan_counts_its_text_each_time() {
+    let inner = with(inline(), "x", |step| step.description = "x".repeat(10_000));
+    let looping = with(around(&[("p", &[])], inner), "p", |step| {
+        let repeat = Repeat { until: "1 == 2".into(), max: 20, delay_ms: 0, on_max: OnMax::Continue };
+        step.repeat = Some(Box::new(repeat));
+    });
+    let mut world = World::new();
+    world.context.limits.plan_outputs_bytes_max = 200_000;
+    world.submit(looping.clone()).unwrap();
+    assert_eq!((world.code("p").as_str(), world.state.status()), ("FAMILY_TOO_LARGE", PlanStatus::Failed));
+    assert_eq!(world.sub_plans().len(), 6, "each counts about 31,000 bytes");
+    let mut world = World::new();
+    world.context.limits.plan_outputs_bytes_max = 1_000_000;
+    world.submit(looping).unwrap();
+    assert_eq!((world.state.status(), world.sub_plans().len()), (PlanStatus::Completed, 20));
+}
+
+#[test]
+fn outputs_of_all_plans_of_a_family_count_together() {
+    let steps: Vec<String> = (0..8).map(|n| format!("s{n}")).collect();
+    let ids: Vec<(&str, &[&str])> = steps.iter().map(|id| (id.as_str(), [].as_slice())).collect();
+    let both = with(around(&[("p", &[]), ("q", &[])], plan(&ids)), "q", |step| {
+        step.kind = StepKind::Plan;
+        step.plan = Some(Box::new(plan(&ids)));
+    });
+    let mut world = World::new();
+    world.context.limits.plan_outputs_bytes_max = 100_000;
+    world.submit(both).unwrap();
+    let mut completed = 0;
+    for (step, place) in steps.iter().flat_map(|step| ["p", "q"].map(|place| (step, place))) {
+        world.enter(place);
+        if world.state.status() == PlanStatus::Running {
+            world.complete(step, json!({"text": "x".repeat(10_000)}));
+            completed += 1;
+        }
+        world.leave();
+    }
+    assert!((8..12).contains(&completed), "{completed} outputs of 10,000 bytes");
+    assert_eq!((world.state.status(), world.plan_code()), (PlanStatus::Failed, "PLAN_OUTPUTS_TOO_LARGE".into()));
+    assert_eq!(statuses(&world), [PlanStatus::Failed, PlanStatus::Cancelled, PlanStatus::Cancelled]);
+    assert!(growth(&world).len() <= completed, "it is told rarely");
+}
+
+#[test]
+fn a_map_that_the_family_has_no_room_for_is_not_written() {
+    let mut world = World::new();
+    world.context.limits.plan_outputs_bytes_max = 100_000;
+    let maps: Vec<String> = (0..4).map(|n| format!("m{n}")).collect();
+    let ids: Vec<(&str, &[&str])> = maps.iter().map(|id| (id.as_str(), [].as_slice())).collect();
+    let mut mapped = plan(&ids);
+    for step in &mut mapped.steps {
+        step.description = "x".repeat(1_000);
+        step.on_failure = OnFailure::Continue;
+        step.for_each =
+            Some(Box::new(ForEach { items: json!((0..12).collect::<Vec<u32>>()).into(), ..ForEach::of_undo() }));
+    }
+    world.submit(mapped).unwrap();
+    let expanded = world.log.iter().filter(|record| record.event.type_name() == "step_expanded").count();
+    assert_eq!((expanded, world.sub_plans().len()), (2, 2), "each counts about 40,000 bytes");
+    assert_eq!((world.code("m2").as_str(), world.code("m3").as_str()), ("FAMILY_TOO_LARGE", "FAMILY_TOO_LARGE"));
 }
 
 #[test]
@@ -203,9 +276,14 @@ fn begun(plan: Plan) -> World {
     world
 }
 
-/// The plans that decided something since the last command, by their place: 0 is the submitted one.
+/// The plans that decided something since the last command, by their place: 0 is the submitted one. It is told of the
+/// growth of others besides.
 fn reached(world: &World) -> Vec<usize> {
-    world.decided.iter().map(|(place, _)| *place).collect()
+    let counts = |decision: &Decision| {
+        let mut records = decision.records.iter();
+        !decision.records.is_empty() && records.all(|record| record.event.type_name() == "family_grew")
+    };
+    world.decided.iter().filter(|(_, decision)| !counts(decision)).map(|(place, _)| *place).collect()
 }
 
 /// The statuses of all plans, the submitted one first.

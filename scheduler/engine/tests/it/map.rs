@@ -2,7 +2,9 @@
 
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Budget;
-use goalmill_common::plan::{Estimates, ForEach, OnFailure, OnItemFailure, Plan, Step, StepKind};
+use goalmill_common::plan::{
+    Cache, Estimates, ForEach, OnFailure, OnItemFailure, OnTimeout, Plan, Step, StepKind, StepWait,
+};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Value, json};
 
@@ -130,6 +132,59 @@ fn a_list_that_is_too_long_is_refused_with_the_name_of_the_limit() {
     let world = found(mapped(|_, _| {}), (0..1_001).collect());
     let message = failure(&world).message;
     assert!(message.contains("1001 items") && message.contains("`limits.items_max`"), "{message}");
+}
+
+/// A text that 300 items cannot have a copy of each.
+fn long_text() -> String {
+    "x".repeat(32 << 10)
+}
+
+/// Checks that a map of 300 items is refused before it is expanded.
+fn is_refused(change: impl FnOnce(&mut Step, &mut ForEach)) {
+    let world = found(mapped(change), (0..300).collect());
+    assert_eq!(world.code("hotels"), "FOR_EACH_TOO_LARGE");
+    let message = failure(&world).message;
+    assert!(message.contains("300 items") && message.contains("`limits.plan_bytes_max`"), "{message}");
+    assert!(world.sub_plans().is_empty());
+}
+
+#[test]
+fn fields_that_each_item_copies_are_counted_before_the_map_is_expanded() {
+    is_refused(|step, _| step.description = long_text());
+    is_refused(|step, _| step.output_schema = Some(json!({"not": {"const": long_text()}}).into()));
+    is_refused(|step, _| {
+        step.kind = StepKind::Wait;
+        let on_timeout = OnTimeout::Default(json!({"x": long_text()}).into());
+        let event = Some("paid".to_owned());
+        step.wait = Some(Box::new(StepWait { event, on_timeout, timeout_ms: Some(1), ..StepWait::default() }));
+    });
+    is_refused(|step, _| {
+        let inner = with(plan(&[("x", &[])]), "x", |step| step.inputs = json!({"x": long_text()}).into());
+        (step.kind, step.plan) = (StepKind::Plan, Some(Box::new(inner)));
+    });
+}
+
+#[test]
+fn rendered_fields_of_all_items_are_counted_together() {
+    let key = |step: &mut Step, _: &mut ForEach| {
+        step.cache = Some(Cache { key: "{{ goal.description }}".into(), ttl_ms: 1 });
+    };
+    let mut submission = submission(Some(mapped(key)));
+    submission.goal.description = long_text();
+    let mut world = World::new();
+    world.submit_as(submission).expect("the plan is fit");
+    world.complete("find", json!({"cities": (0..300).collect::<Vec<u32>>()}));
+    assert_eq!(world.code("hotels"), "FOR_EACH_TOO_LARGE");
+}
+
+#[test]
+fn plans_of_items_are_counted_before_the_map_is_expanded() {
+    let ids: Vec<String> = (0..300).map(|n| n.to_string()).collect();
+    let steps: Vec<(&str, &[&str])> = ids.iter().map(|id| (id.as_str(), [].as_slice())).collect();
+    let large = |step: &mut Step, _: &mut ForEach| {
+        (step.kind, step.plan) = (StepKind::Plan, Some(Box::new(plan(&steps))));
+    };
+    assert_eq!(found(mapped(large), (0..300).collect()).code("hotels"), "FAMILY_TOO_LARGE");
 }
 
 #[test]

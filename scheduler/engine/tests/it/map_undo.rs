@@ -6,7 +6,7 @@ use goalmill_common::revision::Change;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Value, json};
 
-use crate::world::{World, completed, failed, permanent, plan, step, with};
+use crate::world::{World, completed, failed, permanent, plan, step, submission, with};
 
 /// A map of bookings that can be undone, and a payment.
 fn trip() -> Plan {
@@ -138,4 +138,35 @@ fn a_revision_that_removes_a_completed_map_undoes_its_items_first() {
     }
     world.finish();
     assert_eq!((world.status("camping"), world.state.status()), (StepStatus::Completed, PlanStatus::Completed));
+}
+
+#[test]
+fn an_undo_step_that_each_item_copies_is_counted_before_the_map_is_expanded() {
+    let mut trip = trip();
+    let cities: Vec<u32> = (0..300).collect();
+    trip.steps[0].for_each.as_mut().expect("it is a map").items = json!(cities).into();
+    trip.steps.last_mut().expect("it has an undo step").description = "x".repeat(32 << 10);
+    let world = World::of(trip);
+    assert_eq!(world.code("hotels"), "FOR_EACH_TOO_LARGE");
+    assert!(world.sub_plans().is_empty());
+}
+
+#[test]
+fn the_undo_steps_of_completed_items_are_counted_before_they_are_made() {
+    let mut trip = trip();
+    trip.steps.last_mut().expect("it has an undo step").inputs =
+        json!({"text": "{{ goal.description }}", "order": "{{ outputs }}"}).into();
+    let mut submission = submission(Some(trip));
+    submission.goal.description = "x".repeat(16 << 10);
+    let mut world = World::new();
+    world.context.limits.plan_bytes_max = 40 << 10;
+    world.submit_as(submission).expect("the plan is fit");
+    for n in 0..3 {
+        end_item(&mut world, "hotels", n, Some(json!({"order": n})));
+    }
+    world.dispatch("pay");
+    let task = world.open_tasks().into_iter().find(|task| task.step.as_str() == "pay").expect("it is in flight");
+    world.report(failed(&task, permanent())).expect("it is current");
+    assert_eq!(world.code("hotels:undo"), "FOR_EACH_TOO_LARGE");
+    assert_eq!(world.state.status(), PlanStatus::Failed);
 }

@@ -40,7 +40,7 @@ fn one_decision_copies_a_megabyte_and_leaves_the_rest_for_later() {
     let context = world.context.clone();
     let mut decisions = 0;
     loop {
-        let envelope = Envelope { now_ms: world.now_ms, random: 1, actor: None, family_steps: 0, command };
+        let envelope = Envelope { now_ms: world.now_ms, random: 1, actor: None, family: Default::default(), command };
         let decision = decide(&mut world.state, &context, envelope).expect("the plan is not over");
         decisions += 1;
         assert!(recorded(&decision) < 1_800_000, "{} bytes in one decision", recorded(&decision));

@@ -18,8 +18,8 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex,
-    SubmitCommand, Timer, TokenKey, decide, decide_in_family, pending, replay, settle_family,
+    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, FamilyUse, InputRecording, PlanState, Rejection,
+    StepIndex, SubmitCommand, Timer, TokenKey, decide, decide_in_family, pending, replay, settle_family,
 };
 use goalmill_plan::validate::Policy;
 use serde_json::json;
@@ -86,7 +86,13 @@ impl FamilyPlans for World {
         &self.plans[key].state
     }
 
-    fn decide_command(&mut self, key: usize, actor: Option<&str>, command: Command) -> Result<Decision, Rejection> {
+    fn decide_command(
+        &mut self,
+        key: usize,
+        actor: Option<&str>,
+        command: Command,
+        family: FamilyUse,
+    ) -> Result<Decision, Rejection> {
         if let (Command::Verb(verb), true) = (&command, key != self.focus) {
             let asked = if let Verb::Cancel { .. } = verb {
                 "cancel"
@@ -99,8 +105,8 @@ impl FamilyPlans for World {
             };
             self.asked.push((self.plans[key].state.id().clone(), asked));
         }
-        let (actor, family_steps) = (actor.map(Into::into), goalmill_engine::family_steps(self, key));
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor, family_steps, command };
+        let actor = actor.map(Into::into);
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor, family, command };
         let member = &mut self.plans[key];
         let decided = decide(&mut member.state, &self.context, envelope);
         if decided.is_err() {
@@ -109,14 +115,18 @@ impl FamilyPlans for World {
         decided
     }
 
-    fn submit_plan(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> Result<(usize, Decision), Problem> {
+    fn submit_plan(
+        &mut self,
+        plan: PlanId,
+        actor: String,
+        submit: Box<Submit>,
+        family: FamilyUse,
+    ) -> Result<(usize, Decision), Problem> {
         if self.refuses_sub_plans {
             return Err(Problem::new(ErrorCode::PlanQuarantined, format!("plan `{plan}` is not worked on")));
         }
-        let parent = submit.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
-        let family_steps = parent.map_or(0, |parent| goalmill_engine::family_steps(self, parent));
         let command = SubmitCommand { plan_id: plan, salt: "salt".into(), submit: *submit };
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: Some(actor), family_steps, command };
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: Some(actor), family, command };
         let submitted = goalmill_engine::submit(&self.context, envelope);
         let (state, decision) = submitted.expect("a sub-plan that cannot run begins all the same, and fails");
         self.plans.push(Member { state: Submitted(Some(state)), ..Member::new() });
@@ -251,7 +261,8 @@ impl World {
     pub fn submit_as(&mut self, submit: Submit) -> Result<Decision, Rejection> {
         self.decided.clear();
         let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), salt: "salt".into(), submit };
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, family_steps: 0, command };
+        let envelope =
+            Envelope { now_ms: self.now_ms, random: self.random, actor: None, family: FamilyUse::default(), command };
         let (state, decision) = goalmill_engine::submit(&self.context, envelope)?;
         self.state.0 = Some(state);
         settle_family(self, self.focus, decision);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 
+use super::refusal::AccessRefusal;
+
 const MINUTE_MS: u64 = 60_000;
 /// Most addresses that are counted.
 const ADDRESSES_MAX: usize = 10_000;
@@ -33,8 +35,13 @@ impl FailureLimit {
         Self { failures_max, windows: Mutex::default() }
     }
 
+    /// Refuses an address that has sent too many.
+    pub(super) fn check(&self, address: IpAddr, now_ms: u64) -> Result<(), AccessRefusal> {
+        self.wait_ms(address, now_ms).map_or(Ok(()), |wait_ms| Err(AccessRefusal::TooManyFailures { wait_ms }))
+    }
+
     /// The milliseconds after which an address is heard again; `None` if it is heard now.
-    pub(crate) fn wait_ms(&self, address: IpAddr, now_ms: u64) -> Option<u64> {
+    fn wait_ms(&self, address: IpAddr, now_ms: u64) -> Option<u64> {
         let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let window = windows.get(&network(address)).filter(|window| !window.is_over(now_ms))?;
         (window.failures >= self.failures_max).then(|| (window.begun_ms + MINUTE_MS).saturating_sub(now_ms))

@@ -22,6 +22,7 @@ use axum::response::{IntoResponse, Response};
 use goalmill_broker::BrokerError;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::Authentication;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::namespaces;
 use super::openapi::RouteAccess;
@@ -48,6 +49,8 @@ use token_store::TokenStore;
 const CSRF: &str = "x-csrf-token";
 /// Stands for the id of a token of the identity provider; no id of a token has its `:`.
 const OIDC_TOKEN: &str = "oidc:token";
+/// Tokens of tasks that are looked up at the same time; each reads the log of a plan.
+const LOOKUPS_MAX: usize = 16;
 
 /// Who may call.
 pub(crate) struct AccessGuard {
@@ -58,6 +61,10 @@ pub(crate) struct AccessGuard {
     pub(super) tokens: TokenStore,
     pub(super) sessions: SessionStore,
     failures: FailureLimit,
+    /// Counts wrong tokens of tasks, which shut their address out of callbacks only.
+    secret_failures: FailureLimit,
+    /// Permits of requests whose token of a task is being looked up.
+    lookups: Semaphore,
     plans: Arc<dyn PlanReader>,
     clock: Clock,
 }
@@ -95,6 +102,8 @@ impl AccessGuard {
             tokens: TokenStore::new(broker.clone(), clock.clone(), random.clone()),
             sessions: SessionStore::new(broker.clone(), clock.clone(), random.clone(), settings.session_ms),
             failures: FailureLimit::new(settings.failures_per_minute),
+            secret_failures: FailureLimit::new(settings.failures_per_minute),
+            lookups: Semaphore::new(LOOKUPS_MAX),
             plans: scheduler.plans.clone(),
             clock: clock.clone(),
         }
@@ -195,23 +204,28 @@ impl AccessGuard {
         })
     }
 
-    /// Checks a secret of another kind than the tokens of callers; failures count.
+    /// Waits for a place to look up a secret of another kind than the tokens of callers.
+    pub(super) async fn begin_lookup(&self, peer: IpAddr) -> Result<SemaphorePermit<'_>, AccessRefusal> {
+        let permit = self.lookups.acquire().await.expect("the semaphore is never closed");
+        self.secret_failures.check(peer, self.clock.now_ms())?;
+        Ok(permit)
+    }
+
+    /// Checks such a secret; failures count, apart from those of callers' tokens.
     ///
     /// - `expected`: the right one; none if there is nothing that the secret could be for.
     pub(super) fn is_secret(&self, peer: IpAddr, expected: Option<&str>, given: &str) -> bool {
         let given = SecretDigest::of(given);
         let is_right = expected.is_some_and(|expected| SecretDigest::of(expected).matches(&given));
         if !is_right {
-            self.record_failure(peer);
+            self.secret_failures.record(peer, self.clock.now_ms());
+            metrics::counter!("goalmill_http_sign_in_failures_total").increment(1);
         }
         is_right
     }
 
-    pub(super) fn check_limit(&self, peer: IpAddr) -> Result<(), AccessRefusal> {
-        match self.failures.wait_ms(peer, self.clock.now_ms()) {
-            None => Ok(()),
-            Some(wait_ms) => Err(AccessRefusal::TooManyFailures { wait_ms }),
-        }
+    fn check_limit(&self, peer: IpAddr) -> Result<(), AccessRefusal> {
+        self.failures.check(peer, self.clock.now_ms())
     }
 
     async fn find_token(&self, text: &str) -> Result<Option<SignedIn>, AccessRefusal> {

@@ -173,7 +173,7 @@ fn submissions() -> Vec<Operation> {
         .gives::<EventReceipt>()
         .refuses(&[InvalidJson, NamespaceLimitReached]),
         post(
-            "/v1/callbacks/{id}/{step}/{attempt}",
+            callbacks::PATH,
             "reportCallback",
             "Takes the outcome of a task that an agent accepted; the token of the task is the credential",
             callbacks::report,

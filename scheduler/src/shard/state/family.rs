@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use goalmill_common::command::Submit;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::Problem;
-use goalmill_engine::{Command, Decision, Envelope, FamilyPlans, PlanState, Rejection, SubmitCommand};
+use goalmill_engine::{Command, Decision, Envelope, FamilyPlans, FamilyUse, PlanState, Rejection, SubmitCommand};
 
 use super::dispatch::track_in_flight;
 use super::inputs::rejection_problem;
@@ -24,11 +24,16 @@ impl FamilyPlans for ShardState {
         &self.plans[&slot].state
     }
 
-    fn decide_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<Decision, Rejection> {
-        let family_steps = goalmill_engine::family_steps(self, slot);
+    fn decide_command(
+        &mut self,
+        slot: Slot,
+        actor: Option<&str>,
+        command: Command,
+        family: FamilyUse,
+    ) -> Result<Decision, Rejection> {
         let plan = self.plans.get_mut(&slot).expect("callers look the slot up first");
         let (now_ms, random, actor) = (self.now_ms, self.random.draw(), actor.map(Into::into));
-        let envelope = Envelope { now_ms, random, actor, family_steps, command };
+        let envelope = Envelope { now_ms, random, actor, family, command };
         // A half-changed state is never used: after a panic the loop ends before anything of this turn is written.
         self.marker.begin(Some(plan.state.id()));
         let decided = catch_unwind(AssertUnwindSafe(|| (self.engine.decide)(&mut plan.state, &self.context, envelope)));
@@ -39,15 +44,19 @@ impl FamilyPlans for ShardState {
         })
     }
 
-    fn submit_plan(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> Result<(Slot, Decision), Problem> {
+    fn submit_plan(
+        &mut self,
+        plan: PlanId,
+        actor: String,
+        submit: Box<Submit>,
+        family: FamilyUse,
+    ) -> Result<(Slot, Decision), Problem> {
         if self.quarantined.contains(&plan) {
             return Err(self.plan_absent(&plan));
         }
-        let parent = submit.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
-        let family_steps = parent.map_or(0, |parent| goalmill_engine::family_steps(self, parent));
         let command = SubmitCommand { plan_id: plan.clone(), salt: self.random.token(), submit: *submit };
         let (now_ms, random, actor) = (self.now_ms, self.random.draw(), Some(actor));
-        let envelope = Envelope { now_ms, random, actor, family_steps, command };
+        let envelope = Envelope { now_ms, random, actor, family, command };
         self.marker.begin(Some(&plan));
         let submitted = catch_unwind(AssertUnwindSafe(|| (self.engine.submit)(&self.context, envelope)));
         self.marker.end();

@@ -81,7 +81,7 @@ fn context() -> EngineContext {
 }
 
 fn envelope<C>(command: C) -> Envelope<C> {
-    Envelope { now_ms: 1_795_293_490_000, random: 7, actor: None, family_steps: 0, command }
+    Envelope { now_ms: 1_795_293_490_000, random: 7, actor: None, family: Default::default(), command }
 }
 
 /// Runs a plan to its end, 64 steps at a time; gives its events and the engine's microseconds.
