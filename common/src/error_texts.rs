@@ -512,7 +512,12 @@ pub const SECTIONS: &[CodeSection] = &[
                 "While running: the expression has no value. Give a default, `{{ steps.a.outputs.x | \
                 default('none') }}`, or test with `is defined`.",
             ),
-            ("TEMPLATE_FUEL_EXHAUSTED", "While running: the expression exceeds `fuel_max`. Compute it in a step."),
+            (
+                "TEMPLATE_FUEL_EXHAUSTED",
+                "While running: an expression takes more work than `limits.fuel_max` (100,000), or those of one step, or of \
+                all items of a map, take more than 160 times as much together: a filter that reads a value, a value that is \
+                read, and the text count too. Compute it in a step, or read less.",
+            ),
             ("OUTPUT_TOO_LARGE", "While running: the rendered inputs exceed `payload_bytes_max`."),
             (
                 "EXPRESSION_FAILED",

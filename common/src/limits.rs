@@ -68,7 +68,7 @@ pub struct Limits {
     pub kept_events_max: usize,
     /// Bytes of the data of these events.
     pub kept_events_bytes_max: usize,
-    /// Work units of one expression.
+    /// Work units of one expression; the expressions of one step, or of all items of a map, have 160 times as many together.
     pub fuel_max: u64,
     /// Revisions of one plan.
     pub revisions_max: u32,

@@ -12,6 +12,7 @@ use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value, filters as builtin,
 };
 
+use crate::meter;
 use crate::order;
 use crate::rewrite::{PATH, TRUTH};
 use crate::signatures::FILTER_NAMES;
@@ -19,6 +20,11 @@ use crate::times;
 
 /// Most that the filters of one expression may read and write, in bytes and items.
 const WORK_MAX: usize = 4 << 20;
+
+/// Work of a filter for each value that it reads: sorting takes the most.
+const VALUE_WORK: u64 = 8;
+/// Bytes that a filter reads or writes with one unit of work.
+const BYTES_A_UNIT: u64 = 8;
 
 /// Nesting of the JSON that `fromjson` reads.
 const NESTING_MAX: usize = 64;
@@ -272,8 +278,9 @@ fn add_tests(environment: &mut Environment<'static>) {
 fn charge(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(), Error> {
     const KEY: &str = "work";
     let spent = state.get_temp(KEY).and_then(|v| v.as_usize()).unwrap_or(0);
-    let mut left = WORK_MAX.saturating_sub(spent);
-    let mut enough = args.iter().all(|arg| weigh(arg, &mut left, 0));
+    let before = WORK_MAX.saturating_sub(spent);
+    let (mut left, mut values) = (before, 0_u64);
+    let mut enough = args.iter().all(|arg| weigh(arg, &mut left, &mut values, 0));
     let grown = match (name, args) {
         ("replace", [text, old, new, ..]) => {
             let length = |v: &Value| v.as_str().map_or(64, str::len);
@@ -290,13 +297,17 @@ fn charge(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(), E
     };
     enough &= grown <= left;
     left = left.saturating_sub(grown);
+    enough &= meter::spend_on_filter(values.saturating_mul(VALUE_WORK) + (before - left) as u64 / BYTES_A_UNIT);
     state.set_temp(KEY, Value::from(WORK_MAX - left));
     if enough { Ok(()) } else { Err(Error::from(ErrorKind::OutOfFuel)) }
 }
 
 /// Takes the size of a value off `left`; false when it does not fit.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
-fn weigh(value: &Value, left: &mut usize, depth: usize) -> bool {
+///
+/// - `values`: counts it, and those in it.
+fn weigh(value: &Value, left: &mut usize, values: &mut u64, depth: usize) -> bool {
+    *values += 1;
     let own = value.as_str().map_or(1, |s| s.len() + 1);
     if own > *left || depth > 128 {
         return false;
@@ -304,11 +315,12 @@ fn weigh(value: &Value, left: &mut usize, depth: usize) -> bool {
     *left -= own;
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable => {
-            value.try_iter().map_or(true, |mut items| items.all(|item| weigh(&item, left, depth + 1)))
+            value.try_iter().map_or(true, |mut items| items.all(|item| weigh(&item, left, values, depth + 1)))
         }
         ValueKind::Map => value.try_iter().map_or(true, |mut keys| {
             keys.all(|key| {
-                weigh(&key, left, depth + 1) && value.get_item(&key).map_or(true, |item| weigh(&item, left, depth + 1))
+                weigh(&key, left, values, depth + 1)
+                    && value.get_item(&key).map_or(true, |item| weigh(&item, left, values, depth + 1))
             })
         }),
         _ => true,

@@ -9,6 +9,7 @@
 mod facts;
 mod filters;
 mod hints;
+mod meter;
 mod order;
 mod path;
 mod payload;
@@ -29,6 +30,7 @@ use goalmill_common::text;
 use serde_json::Value as JsonValue;
 
 pub use facts::{ComparedOperands, Facts, Operand, ValueType, examine, examine_condition};
+pub use meter::WorkMeter;
 pub use payload::{NeededPayload, PAYLOAD_NEEDED, PAYLOAD_TOO_LARGE, Payload, Payloads};
 pub use scan::SeenPath;
 pub use scope::{Scope, ScopedStep};
@@ -172,6 +174,7 @@ pub fn sees_inputs(text: &str) -> bool {
 pub fn is_true(when: &str, scope: &Scope<'_>, limits: &Limits) -> Result<bool, ExpressionError> {
     let text = bare(when)?;
     let scan = scan_bare(text, &scope.names())?;
+    scope.count(text, &scan)?;
     let mut render = Render::new(scope, limits, limits.fuel_max);
     let value = render.evaluate(scan.code.as_deref().unwrap_or(text), &scan)?;
     render.used.end()?;

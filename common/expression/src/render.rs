@@ -57,6 +57,7 @@ impl<'s, 'a> Render<'s, 'a> {
 
     fn string(&mut self, text: &str) -> Result<JsonValue, ExpressionError> {
         let scan = scan_seeing(text, &self.scope.names())?;
+        self.scope.count(text, &scan)?;
         if let Some(value) = scan.passed_on.as_deref().and_then(|parts| self.scope.stored_value(parts)) {
             value::spend(&mut self.left, value.to_string().len())?;
             return Ok(value);
@@ -76,6 +77,7 @@ impl<'s, 'a> Render<'s, 'a> {
 
     /// A text that is all there is to render.
     pub(super) fn whole_text(mut self, text: &str, scan: &Scan) -> Result<String, ExpressionError> {
+        self.scope.count(text, scan)?;
         let rendered = self.text(text, scan)?;
         self.used.end().map(|()| rendered)
     }
@@ -87,7 +89,11 @@ impl<'s, 'a> Render<'s, 'a> {
         }
         let template = environment.template_from_str(scan.code.as_deref().unwrap_or(text)).map_err(|e| wrong(&e))?;
         let mut out = Capped { text: Vec::new(), left: self.left };
-        let rendered = template.render_captured_to(context, &mut out).map(|_| ());
+        let (meter, granted) = (self.scope.meter(), environment.fuel().unwrap_or_default());
+        let rendered =
+            meter.run(|| template.render_captured_to(context, &mut out).map(|captured| captured.state().fuel_levels()));
+        let rendered = rendered.inspect(|levels| meter.add(levels.map_or(0, |(consumed, _)| consumed)));
+        let rendered = rendered.map(drop).inspect_err(|_| meter.add(granted));
         match rendered {
             Ok(()) => {
                 self.left = out.left;
@@ -104,7 +110,7 @@ impl<'s, 'a> Render<'s, 'a> {
             return Ok(minijinja::Value::UNDEFINED);
         }
         let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
-        expression.eval(context).map_err(|e| self.failure(text, &e, scan))
+        self.scope.meter().run(|| expression.eval(context)).map_err(|e| self.failure(text, &e, scan))
     }
 
     /// What a text sees, and where it runs.
@@ -113,7 +119,7 @@ impl<'s, 'a> Render<'s, 'a> {
         self.used.add(used, self.read_max)?;
         let mut environment = filters::environment().clone();
         let bytes = if scan.has_loop { self.scope.bytes(scan) + self.used.bytes() } else { 0 };
-        environment.set_fuel(Some(scan.fuel(self.fuel, bytes)));
+        environment.set_fuel(Some(self.scope.meter().fuel(scan.fuel(self.fuel, bytes))));
         Ok((context, environment))
     }
 
@@ -121,7 +127,8 @@ impl<'s, 'a> Render<'s, 'a> {
     fn failure(&self, text: &str, error: &minijinja::Error, scan: &Scan) -> ExpressionError {
         match error.kind() {
             ErrorKind::OutOfFuel => {
-                ExpressionError::new("TEMPLATE_FUEL_EXHAUSTED", "the expression takes more work than `fuel_max` allows")
+                let message = "the expression takes more work than `limits.fuel_max` allows";
+                ExpressionError::new("TEMPLATE_FUEL_EXHAUSTED", message)
             }
             ErrorKind::WriteFailure => too_large(),
             ErrorKind::UndefinedError => unresolved(text, self.scope, scan),

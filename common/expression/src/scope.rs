@@ -1,12 +1,12 @@
 //! The scope of an expression: the goal, and the steps its text names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::blob_ref;
 use goalmill_common::clock::rfc3339;
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Goal;
-use goalmill_common::json::Json;
+use goalmill_common::json::{Json, json_bytes};
 use goalmill_common::status::StepStatus;
 use goalmill_common::suggest::nearest;
 use goalmill_common::text;
@@ -14,9 +14,10 @@ use minijinja::value::Serde;
 use minijinja::{Error, ErrorKind, Value};
 use serde_json::{Value as JsonValue, json};
 
+use crate::ExpressionError;
+use crate::meter::{Metered, WorkMeter};
 use crate::payload::{NeededPayload, Payloads};
 use crate::scan::{Scan, SeenPath};
-use crate::{ExpressionError, StepRef};
 
 /// A step as an expression sees it.
 #[derive(Clone, Copy, Debug)]
@@ -38,12 +39,13 @@ pub struct Scope<'a> {
     payloads: Option<&'a Payloads>,
     locals: &'a [(&'a str, Json)],
     now_ms: u64,
+    meter: Metered<'a>,
 }
 
 impl<'a> Scope<'a> {
     /// - `steps`: finds a step by its id.
     pub fn new(goal: &'a Goal, steps: &'a dyn Fn(&str) -> Option<ScopedStep<'a>>) -> Self {
-        Self { goal, steps, inputs: None, payloads: None, locals: &[], now_ms: 0 }
+        Self { goal, steps, inputs: None, payloads: None, locals: &[], now_ms: 0, meter: Metered::default() }
     }
 
     /// The same, with a step's own inputs, for the key of its cache.
@@ -70,6 +72,26 @@ impl<'a> Scope<'a> {
         Self { now_ms, ..self }
     }
 
+    /// The same; the work of its expressions is counted.
+    #[must_use]
+    pub fn with_meter(self, meter: &'a WorkMeter) -> Self {
+        Self { meter: Metered(Some(meter)), ..self }
+    }
+
+    /// What counts the work of its expressions.
+    pub(crate) fn meter(&self) -> Metered<'a> {
+        self.meter
+    }
+
+    /// Counts what it takes to read a text and the values that it sees.
+    pub(crate) fn count(&self, text: &str, scan: &Scan) -> Result<(), ExpressionError> {
+        if self.meter.0.is_none() {
+            return Ok(());
+        }
+        let goal = if scan.uses_goal { json_bytes(self.goal) } else { 0 };
+        self.meter.count_text(text, scan.passed_on.is_some(), self.bytes(scan).saturating_add(goal))
+    }
+
     /// What a text may use besides `goal` and `steps`.
     pub(crate) fn names(&self) -> Vec<&'a str> {
         self.locals.iter().map(|(name, _)| *name).collect()
@@ -85,10 +107,11 @@ impl<'a> Scope<'a> {
 
     /// Bytes of the outputs that a text sees.
     pub(crate) fn bytes(&self, scan: &Scan) -> usize {
-        let bytes = |r: &StepRef| (self.steps)(&r.step)?.outputs.map(|o| o.text().len());
+        let bytes = |step: &str| (self.steps)(step)?.outputs.map(|outputs| outputs.text().len());
+        let steps: BTreeSet<&str> = scan.refs.iter().map(|seen| seen.step.as_str()).collect();
         let inputs = self.inputs.filter(|_| scan.uses_inputs).map_or(0, |inputs| inputs.text().len());
         let locals = scan.used_locals.iter().filter_map(|name| self.local(name)).map(|value| value.text().len());
-        scan.refs.iter().filter_map(bytes).sum::<usize>() + inputs + locals.sum::<usize>()
+        steps.into_iter().filter_map(bytes).sum::<usize>() + inputs + locals.sum::<usize>()
     }
 
     /// What a path ends at, as it stands in the log: a stored payload is its reference. `None`: the path ends early.

@@ -162,7 +162,7 @@ impl Turn<'_> {
         });
         match checked {
             Ok(outputs) => {
-                self.work.count(outputs.text().len());
+                self.count_work(outputs.text().len());
                 self.forget_payloads(i);
                 let completed = StepCompleted { outputs, ..StepCompleted::default() };
                 if let Some(completed) = self.ask_hooks_after(i, completed) {
@@ -170,7 +170,7 @@ impl Turn<'_> {
                 }
             }
             Err(why) => {
-                self.work.count(0);
+                self.count_work(0);
                 self.put_off(i, why);
             }
         }

@@ -11,7 +11,7 @@ use crate::apply::apply;
 use crate::family::{FamilyRequest, FamilyUse};
 use crate::graph::StepIndex;
 use crate::react::react;
-use crate::work_limit::WorkLimit;
+use crate::work_limit::{WorkLimit, part_work_max};
 use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, Timer};
 
 /// Turns a command into events, folds them into the state, and names the effects.
@@ -64,6 +64,7 @@ impl<'a> Turn<'a> {
         random: u64,
         actor: Option<String>,
     ) -> Self {
+        state.meter.begin(part_work_max(&context.limits));
         let (plan_due, had_room, in_turn) = (state.plan_due(), state.has_room(), state.step_in_turn());
         let (size_before, bytes_before) = (state.size, state.kept_bytes());
         Self {
@@ -142,6 +143,11 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// Counts a part of the decision: what it adds to the commit, and its expressions.
+    pub(crate) fn count_work(&mut self, bytes: usize) {
+        self.work.count(bytes, self.state.meter.take());
+    }
+
     pub(crate) fn end(mut self) -> Decision {
         if !self.state.is_final() && self.state.seq >= self.context.limits.events_max {
             self.fail_for_events();
@@ -152,6 +158,8 @@ impl<'a> Turn<'a> {
             self.effects.push(Effect::Continue);
         }
         self.offer_step_in_turn();
+        self.work.add(0, self.state.meter.take());
+        self.state.meter.begin(u64::MAX);
         let has_room = self.state.has_room();
         if has_room && (!self.had_room || self.freed) {
             self.effects.push(Effect::Room);

@@ -95,8 +95,8 @@ impl Turn<'_> {
                 ..template.clone()
             });
         }
-        self.work.count(bytes.bytes);
         let (name, strategy, collect) = (spec.id.to_string(), Strategy::Sequential, Collect::List);
+        self.work.add(bytes.bytes, 0);
         Ok(Plan { name, strategy, collect, steps, ..Plan::default() })
     }
 
@@ -175,7 +175,7 @@ impl Turn<'_> {
         steps.extend(undos);
         let undo_on = self.state.plan.undo_on.as_ref();
         let undo_on = undo_on.map(|on| if on.is_empty() { Vec::new() } else { UNDO_ON.into() });
-        self.work.count(bytes.bytes);
+        self.work.add(bytes.bytes, 0);
         Ok(Plan {
             name: self.state.plan.steps[i].id.to_string(),
             max_parallel: map.max_parallel,

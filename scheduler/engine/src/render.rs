@@ -266,6 +266,7 @@ pub(crate) fn condition(state: &PlanState, i: StepIndex, now_ms: u64, limits: &L
 pub(crate) fn criterion(state: &PlanState, now_ms: u64, check: &str, limits: &Limits) -> Result<bool, ExpressionError> {
     let look = |id: &str| final_step(state, id);
     let scope = Scope::new(&state.accepted.goal, &look).with_payloads(state.loads.of(None)).with_now(now_ms);
+    let scope = scope.with_meter(&state.meter);
     expression::is_true(check, &scope, limits)
 }
 
@@ -274,6 +275,7 @@ pub(crate) fn path(state: &PlanState, path: &str, limits: &Limits) -> Result<Str
     let text = format!("{{{{ {path} }}}}");
     let look = |id: &str| final_step(state, id);
     let scope = Scope::new(&state.accepted.goal, &look).with_payloads(state.loads.of(None));
+    let scope = scope.with_meter(&state.meter);
     expression::render_text(&text, &scope, limits)
 }
 
@@ -379,6 +381,7 @@ fn with_scope_and<T>(
         seen.then(|| scoped(step))
     };
     let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(within.reader.unwrap_or(i))));
+    let scope = scope.with_meter(&state.meter);
     let step = &state.steps[i];
     let now_ms = if step.status.is_in_flight() { step.queued_ms } else { within.now_ms };
     let scope = scope.with_inputs(within.inputs).with_locals(within.locals).with_now(now_ms);

@@ -2,12 +2,17 @@
 
 use goalmill_common::event::{StepCompleted, StepEvent, StepIterated};
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::json::Json;
 use goalmill_common::plan::OnMax;
 
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::{self, Unrendered};
 use crate::report::Spent;
+use crate::work_limit::part_work_max;
+
+/// Shares of the work of one part of a decision, of which `until` has one: many iterations may end in one turn.
+const UNTIL_SHARE: u64 = 16;
 
 impl Turn<'_> {
     /// Takes the outputs of an iteration. Returns them if they are those of the step; otherwise the next iteration
@@ -18,7 +23,7 @@ impl Turn<'_> {
         let iteration = self.state.steps[i].iteration();
         let StepCompleted { cost, tokens, usage, duration_ms, .. } = completed;
         let spent = Spent { cost, tokens, split: usage, duration_ms };
-        match render::until(self.state, i, self.now_ms, &repeat.until, outputs, &self.context.limits) {
+        match self.is_done_repeating(i, &repeat.until, outputs) {
             Ok(true) => return Some(completed),
             Ok(false) => {}
             Err(why) => {
@@ -42,5 +47,14 @@ impl Turn<'_> {
             self.emit_step(i, StepEvent::Ready);
         }
         None
+    }
+
+    fn is_done_repeating(&mut self, i: StepIndex, until: &str, outputs: Json) -> Result<bool, Unrendered> {
+        let limits = &self.context.limits;
+        self.state.meter.begin(part_work_max(limits) / UNTIL_SHARE);
+        let is_done = render::until(self.state, i, self.now_ms, until, outputs, limits);
+        self.count_work(0);
+        self.state.meter.begin(part_work_max(&self.context.limits));
+        is_done
     }
 }

@@ -11,6 +11,7 @@ use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus};
+use goalmill_expression::WorkMeter;
 
 use crate::constraint_monitor::ConstraintMonitor;
 use crate::grant::GrantedBudgets;
@@ -95,6 +96,8 @@ pub struct PlanState {
     pub(crate) begun_ms: u64,
     pub(crate) finished_ms: u64,
     pub(crate) loads: PayloadLoads,
+    /// Counts the work of the expressions of a decision.
+    pub(crate) meter: WorkMeter,
     /// Whether it was paused and goes on: its start is no longer awaited.
     pub(crate) has_gone_on: bool,
     /// Events from outside; `None` before the first.
@@ -238,6 +241,7 @@ impl PlanState {
             begun_ms: 0,
             finished_ms: 0,
             loads: PayloadLoads::default(),
+            meter: WorkMeter::default(),
             has_gone_on: false,
             events: None,
         }

@@ -49,7 +49,7 @@ impl Turn<'_> {
             return self.give_up(i, failure, Spent::default());
         }
         self.forget_payloads(i);
-        self.work.count(usize::try_from(plan_bytes).unwrap_or(usize::MAX));
+        self.work.add(usize::try_from(plan_bytes).unwrap_or(usize::MAX), 0);
         let due_ms = self.sub_plan_due(i);
         let budget = self.state.share_of_budget(i);
         self.emit_queued(i, StepQueued { budget, plan_bytes, ..StepQueued::new("".into(), due_ms) }, &inputs);

@@ -1,5 +1,6 @@
 //! Unlocks steps whose dependencies are satisfied, skips those whose join is impossible, and ends the plan.
 
+use goalmill_common::config::HookPoint;
 use goalmill_common::event::{ApprovalRequested, PlanEnded, Reason, SkipCause, StepEvent, StepSkipped};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::plan::StepKind;
@@ -100,13 +101,17 @@ impl Turn<'_> {
     /// Whether the condition of a step is true. A step with a false one is skipped; one that cannot be evaluated is put
     /// off.
     fn meets_condition(&mut self, i: StepIndex) -> bool {
-        if self.state.plan.steps[i].when.is_some() {
-            if !self.work.allows_more() {
-                return false;
-            }
-            self.work.count(0);
+        let spec = &self.state.plan.steps[i];
+        let asks_hooks = self.context.hooks.contains(HookPoint::OnStepStart);
+        let evaluates = spec.when.is_some() || spec.ask.is_some() || asks_hooks;
+        if evaluates && !self.work.allows_more() {
+            return false;
         }
-        match render::condition(self.state, i, self.now_ms, &self.context.limits) {
+        let condition = render::condition(self.state, i, self.now_ms, &self.context.limits);
+        if evaluates {
+            self.count_work(0);
+        }
+        match condition {
             Err(why) => self.put_off(i, why),
             Ok(false) => {
                 let when = self.state.plan.steps[i].when.as_deref().unwrap_or_default();
@@ -176,11 +181,11 @@ impl Turn<'_> {
         if self.state.runs_inline(i) {
             return self.complete_inline(i);
         }
-        self.work.count(0);
         match self.cannot_afford(i) {
             Some(failure) => self.give_up(i, failure, Spent::default()),
             None => self.start_sub_plan(i),
         }
+        self.count_work(0);
     }
 
     pub(crate) fn complete(&mut self) {

@@ -28,7 +28,7 @@ const QUOTED_CHARS_MAX: usize = 100;
 impl Turn<'_> {
     /// Begins the wait of a ready step.
     pub(crate) fn start_wait(&mut self, i: StepIndex) {
-        self.work.count(0);
+        self.count_work(0);
         let wait = self.state.plan.steps[i].wait.clone().unwrap_or_default();
         let started = match &wait.event {
             Some(event) => self.event_wait(i, &wait, event),

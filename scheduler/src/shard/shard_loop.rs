@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Commit, InboxCursor};
 use goalmill_common::id::{AgentType, PlanId, ShardId};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +27,9 @@ use crate::unused_agent_types::REOPEN;
 
 /// Batches of inbox entries read ahead.
 const READ_AHEAD: usize = 2;
+
+/// Turns that take longer give their thread of the runtime away the next time.
+const BUSY: Duration = Duration::from_millis(5);
 
 /// Why a loop ended.
 #[derive(Debug)]
@@ -74,6 +78,8 @@ pub(crate) struct LoopIo {
     pub(super) left_over: Vec<LoopInput>,
     /// A plan to release from quarantine.
     released_plan: Option<PlanId>,
+    /// Whether the last turn took longer than [`BUSY`].
+    was_busy: bool,
     /// When each queue was last opened.
     opened: BTreeMap<AgentType, Instant>,
 }
@@ -169,8 +175,15 @@ impl ShardLoop {
         }
     }
 
+    /// Decides. A loop that was busy for long gives its thread of the runtime away meanwhile: tasks that wait for that
+    /// thread, such as connections of other shards, would else wait for the turn.
     fn next_outputs(&mut self, input: TurnInput) -> Vec<TurnOutput> {
-        self.turns.next(input, Instant::now(), self.scheduler.directory.as_ref())
+        let begun = Instant::now();
+        let decide = || self.turns.next(input, begun, self.scheduler.directory.as_ref());
+        let may_leave = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let outputs = if self.io.was_busy && may_leave { tokio::task::block_in_place(decide) } else { decide() };
+        self.io.was_busy = begun.elapsed() > BUSY;
+        outputs
     }
 
     /// Returns whether the shard is to be released.
