@@ -118,7 +118,8 @@ impl VirtualShard {
     /// Accepts the plan or goal of the run.
     pub(crate) fn submit(&mut self, submission: Submit) -> Result<(), RunError> {
         let plan = PlanId::derive(1, &goalmill_common::id::Namespace::default(), &submission.submission);
-        let (key, decision) = self.submit_plan(plan, "test".into(), Box::new(submission)).map_err(RunError::Refused)?;
+        let submitted = self.submit_plan(plan, "test".into(), Box::new(submission), FamilyUse::default());
+        let (key, decision) = submitted.map_err(RunError::Refused)?;
         settle_family(self, key, decision);
         Ok(())
     }

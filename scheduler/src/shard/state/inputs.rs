@@ -7,7 +7,7 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Command, FamilyPlans, Rejection, decide_in_family, settle_family};
+use goalmill_engine::{Command, FamilyPlans, FamilyUse, Rejection, decide_in_family, settle_family};
 
 use super::ShardState;
 use crate::effects::StoreUpdate;
@@ -153,7 +153,7 @@ impl ShardState {
             return result;
         }
         let submission = submit.submission.clone();
-        match self.submit_plan(plan.clone(), actor, submit) {
+        match self.submit_plan(plan.clone(), actor, submit, FamilyUse::default()) {
             Ok((slot, decision)) => {
                 let status = self.plans[&slot].state.status();
                 settle_family(self, slot, decision);
