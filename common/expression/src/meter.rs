@@ -109,9 +109,9 @@ impl Metered<'_> {
     pub(crate) fn run<T>(self, evaluate: impl FnOnce() -> T) -> T {
         let Some(meter) = self.0 else { return evaluate() };
         let left = meter.left();
-        let allowance = Allowance::begin(left);
+        let _allowance = FilterAllowance::begin(left);
         let evaluated = evaluate();
-        meter.add(left - allowance.left());
+        meter.add(left - FILTERS_LEFT.get());
         evaluated
     }
 }
@@ -122,20 +122,16 @@ fn count_looks(text: &str) -> u64 {
 }
 
 /// Limits the filters on this thread as long as it lives.
-struct Allowance;
+struct FilterAllowance;
 
-impl Allowance {
+impl FilterAllowance {
     fn begin(left: u64) -> Self {
         FILTERS_LEFT.set(left);
         Self
     }
-
-    fn left(&self) -> u64 {
-        FILTERS_LEFT.get()
-    }
 }
 
-impl Drop for Allowance {
+impl Drop for FilterAllowance {
     fn drop(&mut self) {
         FILTERS_LEFT.set(u64::MAX);
     }

@@ -201,7 +201,7 @@ struct ItemBytes {
 impl ItemBytes {
     /// - `copied`: the steps that each item has a copy of.
     fn of(copied: &[&Step], items: usize, limits: &Limits) -> Result<Self, Failure> {
-        let each: usize = copied.iter().map(|step| json_bytes(step)).sum();
+        let each: usize = copied.iter().map(|step| json_bytes(*step)).sum();
         let counted = Self { bytes: each.saturating_mul(items), max: limits.plan_bytes_max };
         counted.check(|| format!("{items} items with a step of {each} bytes each"))?;
         Ok(counted)
@@ -214,7 +214,10 @@ impl ItemBytes {
     }
 
     fn check(&self, what: impl FnOnce() -> String) -> Result<(), Failure> {
-        let (what, max) = (if self.bytes > self.max { what() } else { return Ok(()) }, self.max);
+        if self.bytes <= self.max {
+            return Ok(());
+        }
+        let (what, max) = (what(), self.max);
         Err(too_large(format!("{what} have more than {max} bytes together (`limits.plan_bytes_max`)")))
     }
 }

@@ -186,7 +186,9 @@ impl Turn<'_> {
 
     /// Tells the outermost plan how many steps and bytes this one has more.
     pub(crate) fn report_growth(&mut self) {
-        let Some(_) = self.state.parent() else { return };
+        if self.state.parent().is_none() {
+            return;
+        }
         let steps = self.state.size.saturating_sub(self.size_before);
         let bytes = reported_bytes(self.state.kept_bytes()).saturating_sub(reported_bytes(self.bytes_before));
         if steps > 0 || bytes > 0 {
@@ -249,9 +251,11 @@ impl Turn<'_> {
 }
 
 impl PlanState {
-    /// Bytes of all outputs that its steps ever gave, and of the plans that started inside it.
+    /// Bytes of all outputs that its steps ever gave, and of the plans that started inside it. Recorded inputs have a
+    /// limit of their own in each plan, and count here where a family may have many plans.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        self.plans_bytes.saturating_add(self.outputs_bytes as u64)
+        let recorded = if self.parent().is_some() { self.recorded_bytes } else { 0 };
+        self.plans_bytes.saturating_add(self.outputs_bytes as u64).saturating_add(recorded as u64)
     }
 
     /// The same, and what the plans inside it report.

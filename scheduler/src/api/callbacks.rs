@@ -101,7 +101,10 @@ async fn find_plan(api: &Api, peer: IpAddr, attempt: &Attempt, token: &str) -> R
         Err(error) => return Err(error.into()),
     };
     let place = state.as_ref().and_then(|state| state.step_index(&attempt.step));
-    let expected = state.as_ref().zip(place).and_then(|(state, i)| state.callback_token(i, attempt.number, api.scheduler.token_secret.key()));
+    let expected = state
+        .as_ref()
+        .zip(place)
+        .and_then(|(state, i)| state.callback_token(i, attempt.number, api.scheduler.token_secret.key()));
     let is_right = api.access.is_secret(peer, expected.as_ref().map(AttemptToken::as_str), token);
     state.filter(|_| is_right).ok_or_else(|| {
         let detail = "no task with this address and this token has a callback";
