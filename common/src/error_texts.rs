@@ -240,7 +240,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "UNROUTABLE",
-                "No agent type fits an `auto` step; `errors` names the candidates. Set or register one: `goalmill \
+                "No agent type fits an `auto` step, or no agent type that may do a step has its action \
+                (`UNKNOWN_ACTION`); `errors` names the candidates. Set or register one: `goalmill \
                 agent route 'TEXT'` shows the factors.",
             ),
             (
@@ -570,8 +571,9 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "UNKNOWN_ACTION",
-                "The agent type does not declare this action; or, for an `auto` step, no agent type does. Agent \
-                types without declared actions accept any.",
+                "The agent type does not declare this action; or, for an `auto` step or a fallback action, no agent type \
+                does. Agent types without declared actions accept any. An agent that takes over a step needs the same \
+                action. `goalmill agent list` shows the actions.",
             ),
             (
                 "INPUT_MISSING",

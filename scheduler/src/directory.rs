@@ -191,10 +191,11 @@ impl Directory {
     /// policy.
     pub(crate) fn route(&self, plan: &mut Plan, policy: &Policy) -> Result<(Vec<Route>, Vec<Issue>), Vec<Issue>> {
         let begun = Instant::now();
-        let PlanRoutes { mut routes, mut warnings } = router::route_plan(plan, &self.router)?;
+        let PlanRoutes { mut routes, mut warnings, fallbacks } = router::route_plan(plan, &self.router)?;
         let took_ms = begun.elapsed().as_secs_f64() * 1e3 / routes.len().max(1) as f64;
         routes.iter_mut().for_each(|route| route.took_ms = Some((took_ms * 1e3).round() / 1e3));
-        warnings.extend(permit_routed(plan, &routes, policy)?);
+        let routed = routes.iter().map(|route| &route.step).chain(&fallbacks).collect();
+        warnings.extend(permit_routed(plan, &routed, policy)?);
         Ok((routes, warnings))
     }
 

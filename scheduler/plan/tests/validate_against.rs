@@ -3,9 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use goalmill_common::agent::{Action, Agent, WorkerBeat};
-use goalmill_common::event::Route;
 use goalmill_common::goal::Budget;
-use goalmill_common::id::AgentType;
+use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::SecondsFrom;
@@ -303,14 +302,8 @@ fn policy_holds_for_whom_the_router_chooses() {
         let mut plan = plan.clone();
         plan.steps[0].agent_type = agent.into();
         plan.steps[0].action = "send".into();
-        let route = Route {
-            step: "a".into(),
-            agent_type: agent.into(),
-            candidates: Vec::new(),
-            confidence: None,
-            took_ms: None,
-        };
-        let warnings = validate::permit_routed(&mut plan, &[route], &policy)?;
+        let routed = StepId::from("a");
+        let warnings = validate::permit_routed(&mut plan, &[&routed].into(), &policy)?;
         Ok::<_, Vec<Issue>>((plan, warnings))
     };
     let denied = chosen("travel").unwrap_err();

@@ -145,6 +145,7 @@ impl ReviseRequest {
             limits: self.limits.clone(),
             now_ms: self.now_ms,
             revision: 0,
+            is_part: true,
             call_log: self.call_log.clone(),
             terms: self.terms.clone(),
             reading: None,
@@ -164,6 +165,8 @@ pub struct PlanRequest {
     pub now_ms: u64,
     /// 0 for the first plan of a goal, else the revision asked for.
     pub revision: u32,
+    /// The plan stands in another one: as a decomposition, as a revision, or as its rest. The generic plan never does.
+    pub is_part: bool,
     /// Where calls of models are written down.
     pub call_log: CallLog,
     pub terms: Terms,

@@ -86,8 +86,58 @@ impl Durations for RatesSnapshot {
 struct RegistrySnapshot {
     agents: Vec<Agent>,
     index: AgentIndex,
-    /// Positions of the agents by action name.
+    /// Positions of the agents by action name, ascending.
     actions: HashMap<String, Vec<usize>>,
+    /// Positions of the agents that declare no actions, so that any action may be asked of them.
+    open: Vec<usize>,
+    positions: HashMap<AgentType, usize>,
+}
+
+impl RegistrySnapshot {
+    fn new(agents: Vec<Agent>, table: Option<&Arc<EmbeddingTable>>) -> Self {
+        let mut actions: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, agent) in agents.iter().enumerate() {
+            for action in &agent.actions {
+                let positions = actions.entry(action.name.clone()).or_default();
+                if positions.last() != Some(&at) {
+                    positions.push(at);
+                }
+            }
+        }
+        let open = agents.iter().enumerate().filter(|(_, agent)| agent.actions.is_empty()).map(|(at, _)| at).collect();
+        let positions = agents.iter().enumerate().map(|(at, agent)| (agent.agent_type.clone(), at)).collect();
+        Self { index: AgentIndex::new(&agents, table), agents, actions, open, positions }
+    }
+
+    /// The agents that may be asked for an action: those that have it, else those that take any. `None` means all.
+    fn able(&self, action: &str) -> Option<&[usize]> {
+        if action.is_empty() {
+            return None;
+        }
+        Some(self.actions.get(action).map_or(&self.open, Vec::as_slice))
+    }
+
+    fn offer(&self, agent_type: &AgentType, action: &str) -> ActionOffer {
+        let Some(at) = self.positions.get(agent_type) else { return ActionOffer::Unknown };
+        if self.agents[*at].actions.is_empty() {
+            return ActionOffer::Any;
+        }
+        let has = self.actions.get(action).is_some_and(|positions| positions.binary_search(at).is_ok());
+        if has { ActionOffer::Named } else { ActionOffer::None }
+    }
+}
+
+/// What the card of an agent type says of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionOffer {
+    /// It has the action.
+    Named,
+    /// It declares no actions, so any action may be asked of it.
+    Any,
+    /// It declares other actions only.
+    None,
+    /// The agent type is not registered.
+    Unknown,
 }
 
 /// Inputs of a ranking.
@@ -171,23 +221,33 @@ impl Router {
 
     /// Replaces the registered agents and builds the index.
     pub fn update_agents(&self, agents: Vec<Agent>) {
-        let mut actions: HashMap<String, Vec<usize>> = HashMap::new();
-        for (at, agent) in agents.iter().enumerate() {
-            for action in &agent.actions {
-                let positions = actions.entry(action.name.clone()).or_default();
-                if positions.last() != Some(&at) {
-                    positions.push(at);
-                }
-            }
-        }
         write_lock(&self.rates).retain_agents(&agents);
-        let registry = RegistrySnapshot { index: AgentIndex::new(&agents, self.table.as_ref()), agents, actions };
+        let registry = RegistrySnapshot::new(agents, self.table.as_ref());
         *write_lock(&self.registry) = Arc::new(registry);
     }
 
     /// Replaces the agent types with live workers. They rank before equally good ones without.
     pub fn update_live(&self, live: Arc<BTreeSet<AgentType>>) {
         *write_lock(&self.live) = Some(live);
+    }
+
+    /// What the card of an agent type says of an action.
+    pub fn offer(&self, agent_type: &AgentType, action: &str) -> ActionOffer {
+        read_lock(&self.registry).offer(agent_type, action)
+    }
+
+    /// Whether any registered agent has an action, or takes any.
+    pub fn is_offered(&self, action: &str) -> bool {
+        read_lock(&self.registry).able(action).is_none_or(|able| !able.is_empty())
+    }
+
+    /// Names of actions: of an agent type, or of all; at most `most`.
+    pub fn action_names(&self, agent_type: Option<&AgentType>, most: usize) -> Vec<String> {
+        let registry = read_lock(&self.registry).clone();
+        let of_type = |agent: &&Agent| agent_type.is_none_or(|agent_type| agent.agent_type == *agent_type);
+        let actions = registry.agents.iter().filter(of_type).flat_map(|agent| &agent.actions);
+        let names: BTreeSet<&str> = actions.map(|action| action.name.as_str()).collect();
+        names.into_iter().take(most).map(str::to_owned).collect()
     }
 
     /// Whether an agent type is known to have no live worker.
@@ -205,7 +265,7 @@ impl Router {
         self.choose_for(text, "")
     }
 
-    /// Like [`Router::choose`]; agents with an action of exactly this name rank before all others.
+    /// Like [`Router::choose`], among the agents that have an action of exactly this name, else among those that take any.
     pub fn choose_for(&self, text: &str, action: &str) -> Result<RouteChoice, Unroutable> {
         let Ranking { mut candidates, confidence } = self.rank(text, action, CANDIDATES_MAX);
         candidates.truncate(CANDIDATES_MAX);
@@ -222,7 +282,8 @@ impl Router {
         confidence < self.settings.threshold
     }
 
-    /// The candidates with their factors, and the confidence. If agents have an action named `action`, only those.
+    /// The candidates with their factors, and the confidence. With an action, the candidates are the agents that have it,
+    /// else those that take any.
     ///
     /// - `most`: requested number of candidates; all candidates inside the gate are included.
     pub fn rank(&self, text: &str, action: &str, most: usize) -> Ranking {
@@ -231,25 +292,28 @@ impl Router {
         let before = confidence::log_odds(&scores);
         let advice =
             self.learner.as_ref().and_then(|learner| read_lock(learner).advise(text, &registry.agents, before));
-        let named = if action.is_empty() { None } else { registry.actions.get(action) };
+        let able = registry.able(action);
+        let is_named = registry.actions.contains_key(action);
         let fits = |at: usize| {
             let total = f64::from(scores.total[at]);
             let fit = advice
                 .as_ref()
                 .map_or(total, |advice| (total + f64::from(advice.bonus[at])) / (1.0 + f64::from(advice.bonus_max)));
             // The action name counts for half; the texts order the agents that have it.
-            if named.is_some() { 0.5 + fit / 2.0 } else { fit }
+            if is_named { 0.5 + fit / 2.0 } else { fit }
         };
         let fitting = |at: usize| (at, fits(at).min(1.0));
-        let ranked: Vec<(usize, f64)> = match named {
-            Some(positions) => positions.iter().copied().map(fitting).collect(),
+        let ranked: Vec<(usize, f64)> = match able {
+            Some(positions) => {
+                positions.iter().copied().map(fitting).filter(|(_, fit)| is_named || *fit > 0.0).collect()
+            }
             None => (0..registry.agents.len()).map(fitting).filter(|(_, fit)| *fit > 0.0).collect(),
         };
         let odds = advice.as_ref().map_or(before, |advice| advice.match_log_odds(before));
-        let confidence = match (named, ranked.is_empty()) {
-            (Some(_), _) => 1.0,
-            (None, true) => 0.0,
-            (None, false) => confidence::probability(odds),
+        let confidence = match (is_named, ranked.is_empty()) {
+            (true, _) => 1.0,
+            (false, true) => 0.0,
+            (false, false) => confidence::probability(odds),
         };
         let learned = advice.map(|advice| (advice.bonus, advice.bonus_max));
         let live = read_lock(&self.live).clone();

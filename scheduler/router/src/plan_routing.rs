@@ -1,14 +1,20 @@
-//! Assigns agent types to the `auto` steps of a plan.
+//! Assigns agent types to the `auto` steps of a plan, and checks that each step goes to an agent that has its action.
 
 use std::collections::BTreeSet;
 
 use goalmill_common::event::Route;
-use goalmill_common::id::AgentType;
-use goalmill_common::plan::{Plan, Step};
+use goalmill_common::id::{AgentType, StepId};
+use goalmill_common::plan::{Fallback, Plan, Step};
 use goalmill_common::problem::{ERRORS_MAX, Issue};
+use goalmill_common::text::shorten;
 use goalmill_plan::validate::no_live_worker;
 
-use crate::{Router, Unroutable};
+use crate::{ActionOffer, Router, Unroutable};
+
+/// Actions that a refusal lists.
+const LISTED_MAX: usize = 8;
+/// Characters of the name of an action that a refusal quotes.
+const ACTION_CHARS_MAX: usize = 80;
 
 /// The result of routing a plan.
 #[derive(Debug, Default, PartialEq)]
@@ -17,9 +23,15 @@ pub struct PlanRoutes {
     pub routes: Vec<Route>,
     /// Chosen agent types without a live worker, each once.
     pub warnings: Vec<Issue>,
+    /// Steps whose fallback action goes to an agent type that the router chose.
+    pub fallbacks: BTreeSet<StepId>,
 }
 
 /// Replaces every `auto`, also in nested plans; returns an issue for each step that cannot be routed.
+///
+/// Every plan goes through this function before it runs, whoever made it. A step with an action goes only to an agent
+/// type whose card has this action or declares none; so does a fallback action, as an action of its own. Agent types
+/// without a card may be registered later, so they are kept.
 ///
 /// With issues the plan is only partly routed and must not be used.
 pub fn route_plan(plan: &mut Plan, router: &Router) -> Result<PlanRoutes, Vec<Issue>> {
@@ -45,8 +57,70 @@ impl PlanRouting<'_> {
             if let Some(inner) = &mut step.plan {
                 self.route_steps(inner, &format!("{}/plan", pointer()));
             }
-            if step.agent_type.is_auto() && !step.kind.is_inline() {
+            if step.kind.is_inline() {
+                continue;
+            }
+            if step.agent_type.is_auto() {
                 self.route_step(step, &pointer());
+            } else if step.kind.needs_worker() && step.plan.is_none() {
+                let place = || format!("{}/action", pointer());
+                self.check_action(&step.agent_type, &step.action, place);
+            }
+            if step.fallback.is_some() {
+                self.route_fallback(step, &pointer());
+            }
+        }
+    }
+
+    /// Notes an issue if the card of an agent type does not have an action.
+    fn check_action(&mut self, agent_type: &AgentType, action: &str, pointer: impl FnOnce() -> String) {
+        if action.is_empty() || self.router.offer(agent_type, action) != ActionOffer::None {
+            return;
+        }
+        let detail = format!("agent type `{agent_type}` has no action `{}`", shorten(action, ACTION_CHARS_MAX));
+        self.refuse_action(detail, Some(agent_type), pointer());
+    }
+
+    /// Notes an issue that lists the actions of an agent type, or of all.
+    fn refuse_action(&mut self, detail: String, agent_type: Option<&AgentType>, pointer: String) {
+        if self.issues.len() >= ERRORS_MAX {
+            return;
+        }
+        let names = self.router.action_names(agent_type, LISTED_MAX);
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let hint = match names.as_slice() {
+            [] => "register an agent that has it".to_owned(),
+            _ => format!("use one of {}, or register an agent that has it", names.join(", ")),
+        };
+        self.issues.push(Issue { code: "UNKNOWN_ACTION".into(), pointer, detail, hint });
+    }
+
+    /// Routes a fallback action that the step's agent type does not have.
+    fn route_fallback(&mut self, step: &mut Step, pointer: &str) {
+        let Some(fallback) = step.fallback.clone() else { return };
+        let action = fallback.action.clone().unwrap_or_else(|| step.action.clone());
+        let place = || format!("{pointer}/fallback");
+        if let Some(agent_type) = &fallback.agent_type {
+            return self.check_action(agent_type, &action, place);
+        }
+        // An agent type without a card may have the action; the one that takes any gets it if none has it by name.
+        let is_kept = match self.router.offer(&step.agent_type, &action) {
+            ActionOffer::Named | ActionOffer::Unknown => true,
+            ActionOffer::Any | ActionOffer::None => action.is_empty() || step.agent_type.is_auto(),
+        };
+        if is_kept {
+            return;
+        }
+        let text = format!("{} {}", step.description, crate::text_analysis::split_identifier(&action));
+        match self.router.choose_for(&text, &action) {
+            Ok(choice) if choice.agent_type == step.agent_type => {}
+            Ok(choice) => {
+                step.fallback = Some(Fallback { agent_type: Some(choice.agent_type), ..fallback });
+                self.routed.fallbacks.insert(step.id.clone());
+            }
+            Err(_) => {
+                let detail = format!("no agent has an action `{}`", shorten(&action, ACTION_CHARS_MAX));
+                self.refuse_action(detail, None, place());
             }
         }
     }
@@ -63,6 +137,10 @@ impl PlanRouting<'_> {
                     confidence: Some(choice.confidence),
                     took_ms: None,
                 });
+            }
+            Err(_) if !self.router.is_offered(&step.action) => {
+                let detail = format!("no agent has an action `{}`", shorten(&step.action, ACTION_CHARS_MAX));
+                self.refuse_action(detail, None, format!("{pointer}/action"));
             }
             Err(unroutable) => self.issues.push(unroutable_issue(step, pointer, &unroutable)),
         }

@@ -1,6 +1,6 @@
 use goalmill_common::agent::Action;
 use goalmill_common::config::Gate;
-use goalmill_common::plan::{Plan, Step, StepKind};
+use goalmill_common::plan::{Fallback, Plan, Step, StepKind};
 
 use crate::*;
 
@@ -72,8 +72,78 @@ fn an_action_of_the_same_name_ranks_before_similarity() {
     let router = router(RouterSettings::default());
     let choice = router.choose_for("Find a hotel near the Louvre", "search_flights").expect("the action is known");
     assert_eq!(choice.agent_type.as_str(), "flight_agent");
-    let choice = router.choose_for("Find a hotel near the Louvre", "unknown_action").expect("the words fit");
-    assert_eq!(choice.agent_type.as_str(), "hotel_agent");
+    let refused = router.choose_for("Find a hotel near the Louvre", "unknown_action").expect_err("words do not count");
+    assert_eq!(refused, Unroutable { candidates: Vec::new(), confidence: 0.0 });
+    let any = agent("helper", "does whatever it is asked", &[], &[]);
+    router.update_agents(agents().into_iter().chain([any]).collect());
+    let choice = router.choose_for("do whatever is asked", "unknown_action").expect("it takes any action");
+    assert_eq!((choice.agent_type.as_str(), choice.candidates.len()), ("helper", 1));
+    let choice = router.choose_for("do whatever is asked", "search_flights").expect("the action is known");
+    assert_eq!(choice.agent_type.as_str(), "flight_agent", "the agent that has the action comes first");
+}
+
+fn with_action(step: Step, action: &str) -> Step {
+    Step { action: action.into(), ..step }
+}
+
+fn issues_of(steps: Vec<Step>, router: &Router) -> Vec<(String, String)> {
+    let mut plan = Plan { steps, ..Plan::default() };
+    let issues = route_plan(&mut plan, router).err().unwrap_or_default();
+    issues.into_iter().map(|issue| (issue.code, issue.pointer)).collect()
+}
+
+#[test]
+fn a_step_goes_only_to_an_agent_that_has_its_action_or_takes_any() {
+    let mut cards = agents();
+    cards.push(agent("helper", "does whatever it is asked", &[], &[]));
+    let closed = router(RouterSettings::default());
+    let open = Router::new(RouterSettings::default());
+    open.update_agents(cards);
+    let inner = Plan { steps: vec![with_action(step("i", "hotel_agent", ""), "search_flights")], ..Plan::default() };
+    let outer = Step { plan: Some(Box::new(inner)), kind: StepKind::Plan, ..Step::new("outer", "") };
+    let steps = || {
+        vec![
+            with_action(step("a", "auto", "Find a hotel near the Louvre"), "web_search"),
+            with_action(step("b", "hotel_agent", "Find a hotel"), "book_hotels"),
+            with_action(step("c", "hotel_agent", "Find a hotel"), "search_hotels"),
+            with_action(step("d", "later_agent", "Find a hotel"), "web_search"),
+            step("e", "hotel_agent", "Find a hotel"),
+            outer.clone(),
+        ]
+    };
+    let refused = |pointer: &str| ("UNKNOWN_ACTION".to_owned(), pointer.to_owned());
+    let inner = refused("/steps/5/plan/steps/0/action");
+    let both = [refused("/steps/0/action"), refused("/steps/1/action"), inner.clone()];
+    assert_eq!(issues_of(steps(), &closed), both);
+    assert_eq!(issues_of(steps(), &open), [refused("/steps/1/action"), inner]);
+}
+
+#[test]
+fn a_fallback_action_is_routed_as_an_action_of_its_own() {
+    let router = router(RouterSettings::default());
+    let fallback = |agent_type: Option<&str>, action: Option<&str>| {
+        let agent_type = agent_type.map(AgentType::from);
+        let fallback = Some(Fallback { agent_type, action: action.map(str::to_owned) });
+        Step { fallback, ..with_action(step("s", "flight_agent", "Find a flight"), "search_flights") }
+    };
+    let routed = |step: Step| {
+        let mut plan = Plan { steps: vec![step], ..Plan::default() };
+        let routes = route_plan(&mut plan, &router).expect("somebody has the action");
+        (plan.steps.remove(0).fallback.and_then(|fallback| fallback.agent_type), routes.fallbacks.len())
+    };
+    assert_eq!(routed(fallback(None, Some("search_hotels"))), (Some("hotel_agent".into()), 1));
+    assert_eq!(routed(fallback(None, Some("search_flights"))), (None, 0), "its own agent has the action");
+    assert_eq!(routed(fallback(Some("later_agent"), None)), (Some("later_agent".into()), 0));
+    let auto = Step { agent_type: "auto".into(), ..fallback(None, Some("search_hotels")) };
+    assert_eq!(routed(auto), (Some("hotel_agent".into()), 1), "the agent of the step is chosen first");
+    let refused = [("UNKNOWN_ACTION".to_owned(), "/steps/0/fallback".to_owned())];
+    assert_eq!(issues_of(vec![fallback(None, Some("swim"))], &router), refused);
+    assert_eq!(issues_of(vec![fallback(Some("hotel_agent"), Some("swim"))], &router), refused);
+    assert_eq!(
+        issues_of(vec![fallback(Some("hotel_agent"), None)], &router),
+        refused,
+        "it lacks the action of the step"
+    );
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(crate) async fn plan(
     let may_begin = scheduler.settings.planner.stream && !scheduler.hooks.decides_at(Point::OnPlanGenerated);
     let limits = goal.planning.lower_limits(&scheduler.settings.limits).inside(depth);
     let planners = &scheduler.planners;
-    let mut request = PlanRequest { limits, call_log, ..request(scheduler, goal, 0).await };
+    let mut request = PlanRequest { limits, call_log, is_part: depth > 0, ..request(scheduler, goal, 0).await };
     // The text of a plan inside a plan is that of a planner.
     if depth == 0 {
         let reading = AssertUnwindSafe(planners.read_goal(request.clone())).catch_unwind().await;
@@ -112,6 +112,7 @@ async fn request(scheduler: &Scheduler, goal: Goal, revision: u32) -> PlanReques
         goal,
         now_ms: scheduler.clock.now_ms(),
         revision,
+        is_part: false,
         call_log: CallLog::default(),
         terms,
         reading: None,

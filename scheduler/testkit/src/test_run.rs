@@ -281,6 +281,7 @@ impl TestRun {
             agents: self.shard.agents.clone(),
             now_ms: self.shard.now_ms,
             revision: 0,
+            is_part: state.depth() > 0,
             call_log: CallLog::default(),
             terms: Terms::default(),
             reading: None,

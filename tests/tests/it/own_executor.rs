@@ -163,16 +163,15 @@ async fn an_action_is_known_as_soon_as_the_executors_card_has_it() -> Result<()>
         step["action"] = action.into();
         json!({"steps": [step]})
     };
-    let is_warned = async || {
+    let is_refused = async || {
         let answer = installation.post("/v1/plans:validate", &plan("second")).await;
         let (status, preview) = answer.expect("the scheduler answers");
         assert_eq!(status, 200, "{preview:#}");
-        // There is no such field without a warning.
-        preview["warnings"].as_array().is_some_and(|all| all.iter().any(|issue| issue["code"] == "UNKNOWN_ACTION"))
+        preview["issues"].as_array().is_some_and(|all| all.iter().any(|issue| issue["code"] == "UNKNOWN_ACTION"))
     };
-    until(SOON, async || is_warned().await).await;
+    until(SOON, async || is_refused().await).await;
     executor.0.lock().expect("no holder panics").push("second".into());
-    until(SOON, async || !is_warned().await).await;
+    until(SOON, async || !is_refused().await).await;
     let id = installation.submit(&plan("second")).await?;
     installation.await_end(&id, Duration::from_mins(1)).await?;
     let answer = installation.get(&format!("/v1/plans/{id}/results")).await?;

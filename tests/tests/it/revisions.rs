@@ -114,6 +114,8 @@ struct Slow {
     go_on: Arc<Notify>,
     /// Whether the whole plan is another one than the beginning said.
     breaks: bool,
+    /// Whether it gives the rest when it is asked again.
+    has_rest: bool,
 }
 
 #[async_trait]
@@ -140,6 +142,9 @@ impl Planner for Slow {
 
     async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
         assert_eq!(request.situation.trigger, "incomplete_plan");
+        if !self.has_rest {
+            return Err(PlanningError::new("the connection broke again"));
+        }
         let last = Step { action: "echo".into(), ..Step::new("last", "fake") };
         let add = Change::AddStep { step: Box::new(last), before: Vec::new() };
         Ok(Proposal::new(RevisionStrategy::ReplanRemaining, vec![add]))
@@ -195,8 +200,32 @@ async fn a_plan_whose_rest_never_comes_is_planned_anew_around_what_ran() -> Resu
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_whose_rest_nobody_gives_fails_and_gets_no_generic_end() -> Result<()> {
+    let go_on = Arc::new(Notify::new());
+    let planner = Arc::new(Slow { go_on: go_on.clone(), breaks: true, has_rest: false });
+    let mut town = town(Extras { planners: vec![planner], ..Extras::default() }).await?;
+    town.serve("fake", "echo", &json!({}), |_| Ok(json!({})));
+    let generic = town.serve("general_agent", "run", &json!({}), |_| Ok(json!({})));
+    town.open().await?;
+    let id = town.goal().await?;
+    until(SOON, async || town.is_completed(&id, "first").await).await;
+    go_on.notify_one();
+    let ended = town.at.await_end(&id, LIMIT).await?;
+    assert_eq!(ended["status"], "failed", "{ended:#}");
+    let log = town.at.log(&id).await?;
+    let failure = log.iter().find_map(|record| {
+        if let Event::Plan(PlanEvent::Failed(ended)) = &record.event { ended.failure.clone() } else { None }
+    });
+    assert_eq!(failure.map(|failure| failure.code).as_deref(), Some("PLANNING_FAILED"), "{ended:#}");
+    assert_eq!(generic.load(Ordering::SeqCst), 0, "{ended:#}");
+    assert!(town.is_completed(&id, "first").await, "what ran is kept: {ended:#}");
+    town.at.stop().await;
+    Ok(())
+}
+
 fn slow(go_on: &Arc<Notify>, breaks: bool) -> Extras {
-    let planner = Arc::new(Slow { go_on: go_on.clone(), breaks });
+    let planner = Arc::new(Slow { go_on: go_on.clone(), breaks, has_rest: true });
     Extras { planners: vec![planner], ..Extras::default() }
 }
 

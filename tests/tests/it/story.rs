@@ -139,6 +139,21 @@ async fn each_trouble_alone_is_repaired_by_rules_too() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_trip_without_an_agent_that_can_take_over_is_not_completed() -> Result<()> {
+    let dev = Dev::start(&[], "").await?;
+    let goal = "Plan a 3-day trip to Paris in May with a $2000 budget";
+    for (agent, step) in [("hotel_agent", "hotels"), ("activity_agent", "activities"), ("validation_agent", "budget")] {
+        let fault = format!("{agent}=unavailable");
+        let told = dev.says(&["submit", goal, "--wait", "-o", "json", "--demo-fault", &fault], 3)?;
+        let told: Value = serde_json::from_str(&told)?;
+        assert_eq!((&told["status"], &told["results"][step]), (&json!("failed"), &Value::Null), "{agent}: {told:#}");
+        let revised = revisions(&dev.events(told["plan_id"].as_str().context("it has an id")?)?);
+        assert!(revised.is_empty(), "{agent}: {revised:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_first_step_begins_before_a_quarter_of_the_plan_has_arrived() -> Result<()> {
     let script = Script::load(Path::new(&shipped()))?;
     let plan = script.answers[0].json.as_ref().context("the first answer is the plan")?.to_string();

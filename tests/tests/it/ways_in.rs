@@ -80,6 +80,48 @@ async fn a_bad_document_is_refused_by_the_api_the_stream_and_from_files() -> Res
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_action_that_no_agent_has_is_refused_by_every_way_in() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let card = r#"{"agent_type": "painter", "description": "Paints a picture", "actions": [{"name": "paint"}]}"#;
+    by_api(&it, "/v1/agents", card).await?;
+    let refused = |place: &str| vec![("UNKNOWN_ACTION".to_owned(), place.to_owned())];
+    let auto = r#"{"steps": [{"id": "a", "action": "paint_walls", "description": "Paint a picture"}]}"#;
+    // The scheduler reads the card after it was registered.
+    let is_read = until_some(SOON, async || {
+        let answer = by_api(&it, "/v1/plans", auto).await.ok()?;
+        (found(&answer) == refused("/steps/0/action")).then_some(())
+    });
+    assert!(is_read.await.is_some(), "an `auto` step goes to no agent without its action");
+    let named = |more: &str| format!(r#"{{"steps": [{{"id": "a", "agent_type": "painter"{more}}}]}}"#);
+    let plans = [
+        (auto.to_owned(), "/steps/0/action"),
+        (auto.replace("\"id\"", "\"agent_type\": \"auto\", \"id\""), "/steps/0/action"),
+        (named(r#", "action": "paint_walls""#), "/steps/0/action"),
+        (named(r#", "action": "paint", "fallback": {"action": "sing"}"#), "/steps/0/fallback"),
+    ];
+    for (n, (text, place)) in plans.iter().enumerate() {
+        let answer = by_api(&it, "/v1/plans", text).await?;
+        assert_eq!((&answer["code"], found(&answer)), (&json!("UNROUTABLE"), refused(place)), "{text}: {answer:#}");
+        let answer = by_stream(&it, &format!("unknown-{n}"), PLAN_TYPE, text, &[]).await?;
+        assert_eq!(found(&answer), refused(place), "{text}: {answer:#}");
+        let (code, said) = by_file(&it, &["run", "FILE"], text)?;
+        assert!(code.is_some_and(|code| code != 0) && said.contains("UNKNOWN_ACTION"), "{text}: {code:?} {said}");
+        // What is stored may be run when its agents are there.
+        let stored = by_api(&it, &format!("/v1/stored-plans/unknown-{n}/versions"), text).await?;
+        assert_eq!(stored["version"], 1, "{text}: {stored:#}");
+        let answer = by_api(&it, &format!("/v1/stored-plans/unknown-{n}:run"), "{}").await?;
+        assert!(answer.to_string().contains("UNKNOWN_ACTION"), "{text}: {answer:#}");
+    }
+    let right = [named(r#", "action": "paint""#), named(""), named("").replace("painter", "comes_later")];
+    for text in right {
+        let answer = by_api(&it, "/v1/plans", &text).await?;
+        assert!(answer["plan_id"].is_string(), "{text}: {answer:#}");
+    }
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bad_card_is_refused_by_the_api_and_at_the_command_line() -> Result<()> {
     let it = Installation::embedded().await?;
     for card in [

@@ -3,13 +3,12 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use goalmill_common::event::Route;
 use goalmill_common::hash::HashSet;
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::plan::{Approval, Plan, Step, StepKind};
 use goalmill_common::problem::Issue;
 
-use super::catalogue::Catalogue;
+use super::catalogue::{AgentEntry, Catalogue};
 use super::graph::StepNumbers;
 use super::origin::Origin;
 use super::rules::{Policy, Rules, Weight};
@@ -101,15 +100,27 @@ impl<'a> Check<'a, '_> {
     /// A fallback that cannot be had is only noticed when it is needed most.
     fn fallback(&self, step: &'a Step, origin: &Origin<'_>) {
         let Some(fallback) = &step.fallback else { return };
-        let agent_type = fallback.agent_type.as_ref().unwrap_or(&step.agent_type);
+        let action = fallback.action.as_ref().unwrap_or(&step.action);
         origin.with_key("fallback", |at| {
-            if fallback.agent_type.is_some() {
+            if let Some(agent_type) = &fallback.agent_type {
                 self.agent(agent_type, at);
-            }
-            if let Some(action) = fallback.action.as_ref().filter(|action| !action.is_empty()) {
-                self.action(agent_type, action, at);
+                if !action.is_empty() {
+                    self.action(agent_type, action, at);
+                }
+            } else if !action.is_empty() && fallback.action.is_some() {
+                self.fallback_action(&step.agent_type, action, at);
             }
         });
+    }
+
+    /// The router gives a fallback action that the agent of the step does not have to one that has it.
+    fn fallback_action(&self, own: &AgentType, action: &'a str, at: &DocumentPath<'_>) {
+        let has_action = |known: &AgentEntry| known.actions.contains_key(action);
+        match self.catalogue.agent(own.as_str()) {
+            Some(known) if has_action(known) => {}
+            None if !own.is_auto() => {}
+            Some(_) | None => self.action(&AUTO.into(), action, at),
+        }
     }
 
     fn agent(&self, agent_type: &AgentType, at: &DocumentPath<'_>) {
@@ -135,7 +146,7 @@ impl<'a> Check<'a, '_> {
         self.context.weigh(self.rules.weights.unknown_agent, "UNKNOWN_AGENT", at, detail, hint);
     }
 
-    fn action(&self, agent_type: &'a AgentType, action: &'a str, at: &DocumentPath<'_>) {
+    fn action(&self, agent_type: &AgentType, action: &'a str, at: &DocumentPath<'_>) {
         let detail = match self.catalogue.agent(agent_type.as_str()) {
             Some(agent_entry) if agent_entry.actions.is_empty() || agent_entry.actions.contains_key(action) => return,
             Some(_) => format!("agent type `{agent_type}` has no action `{}`", shorten(action)),
@@ -238,8 +249,7 @@ fn denial(agent: &str, action: &str, pattern: &str) -> String {
 
 /// Holds the steps that the router has just given away against policy, in plans inside the plan too: refuses what it
 /// forbids, and has a person asked where it says so. Returns the warnings.
-pub fn permit_routed(plan: &mut Plan, routes: &[Route], policy: &Policy) -> Result<Vec<Issue>, Vec<Issue>> {
-    let routed: BTreeSet<&StepId> = routes.iter().map(|route| &route.step).collect();
+pub fn permit_routed(plan: &mut Plan, routed: &BTreeSet<&StepId>, policy: &Policy) -> Result<Vec<Issue>, Vec<Issue>> {
     if routed.is_empty() { Ok(Vec::new()) } else { permit_those(plan, policy, &|step| routed.contains(&step.id)) }
 }
 

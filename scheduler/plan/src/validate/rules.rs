@@ -47,9 +47,11 @@ pub struct Rules<'r> {
 }
 
 impl<'r> Rules<'r> {
-    /// For plans that a client submits: agents may come later and change, so what does not fit is a warning.
+    /// For plans that a client submits: agents may come later and change, so what does not fit is a warning. An action
+    /// that no registered agent has is an error, because the router refuses it.
     pub fn submitted(catalogue: &'r Catalogue) -> Self {
-        Self { catalogue: Some(catalogue), weights: WeightSettings::all(Weight::Warning), ..Self::default() }
+        let weights = WeightSettings { unknown_action: Weight::Error, ..WeightSettings::all(Weight::Warning) };
+        Self { catalogue: Some(catalogue), weights, ..Self::default() }
     }
 
     /// For plans that a planner made: only what is there may be used.

@@ -155,6 +155,7 @@ fn request(description: &str, constraints: Value) -> PlanRequest {
         limits: limits::Limits::default(),
         now_ms: 1_795_000_000_000,
         revision: 0,
+        is_part: false,
         call_log: crate::CallLog::default(),
         terms: Default::default(),
         reading: None,

@@ -611,6 +611,7 @@ mod tests {
             limits: Limits::default(),
             now_ms: 0,
             revision: 0,
+            is_part: false,
             call_log: CallLog::default(),
             terms: Default::default(),
             reading: None,

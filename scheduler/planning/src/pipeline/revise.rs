@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::refusal::{self, RefusalReason};
 use super::{enable_step_revisions, requirements, route_changes};
 use crate::pipeline::Pipeline;
+use crate::revise::substitute_issues;
 use crate::stage::{PlanningStage, StageOutcome, Stages};
 use crate::{Planner, PlanningError, ReviseRequest};
 
@@ -101,6 +102,10 @@ impl Pipeline {
             return Ok(());
         }
         check_strategy(request.situation.chosen, proposal.strategy)?;
+        let issues = substitute_issues(request, &proposal.changes);
+        if !issues.is_empty() {
+            return Err(issues);
+        }
         let live = &request.situation.plan;
         let mut routes = Vec::new();
         route_changes(live, &mut proposal.changes, |n, plan| {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use goalmill_common::id::{AgentType, StepId};
+use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
@@ -49,7 +50,8 @@ fn weigh_unserved(warnings: Vec<Issue>, weight: Weight) -> Result<Vec<Issue>, Ve
     }
 }
 
-/// Routes the `auto` steps of the changes of a revision.
+/// Routes the `auto` steps of the changes of a revision, and checks those that get another agent type, action or
+/// fallback.
 ///
 /// - `live`: the plan that is revised.
 /// - `route`: routes a plan of the steps of one change, which is given by its index.
@@ -70,16 +72,26 @@ pub fn route_changes<E>(
             }
             Change::ReplaceStep { with: steps, .. } | Change::AddPhase { steps, .. } => *steps = routed(steps)?,
             Change::DecomposeStep { plan: Some(plan), .. } => plan.steps = routed(&plan.steps)?,
-            Change::RetryStep { step, agent_type: Some(agent_type), action, .. } if agent_type.is_auto() => {
+            Change::RetryStep { step, agent_type, action, .. } if agent_type.is_some() || action.is_some() => {
                 let Some(own) = find(step) else { continue };
                 let action = action.as_ref().unwrap_or(&own.action).clone();
-                let step = Step { agent_type: agent_type.clone(), action, ..own.clone() };
-                *agent_type = routed(&[step])?.remove(0).agent_type;
+                let other = agent_type.as_ref().unwrap_or(&own.agent_type).clone();
+                // The fallback stays as it is.
+                let step = Step { agent_type: other, action, fallback: None, ..own.clone() };
+                let chosen = routed(&[step])?.remove(0).agent_type;
+                if let Some(agent_type) = agent_type {
+                    *agent_type = chosen;
+                }
             }
             Change::SetFields { step, fields } => {
-                let Some(step) = find(step).and_then(|own| auto_step(own, fields)) else { continue };
-                let step = routed(&[step])?.remove(0);
-                fields.insert("agent_type".into(), step.agent_type.as_str().into());
+                let Some(changed) = find(step).and_then(|own| assigned_step(own, fields)) else { continue };
+                let step = routed(std::slice::from_ref(&changed))?.remove(0);
+                if step.agent_type != changed.agent_type {
+                    fields.insert("agent_type".into(), step.agent_type.as_str().into());
+                }
+                if step.fallback != changed.fallback {
+                    fields.insert("fallback".into(), Json::of(&step.fallback).value());
+                }
             }
             Change::RetryStep { .. }
             | Change::DecomposeStep { plan: None, .. }
@@ -92,13 +104,24 @@ pub fn route_changes<E>(
     Ok(())
 }
 
-/// The step as the fields change it, if they make its agent type `auto`.
-fn auto_step(own: &Step, fields: &Map<String, Value>) -> Option<Step> {
+/// The step as the fields change it, if they say who does what.
+fn assigned_step(own: &Step, fields: &Map<String, Value>) -> Option<Step> {
+    if !["agent_type", "action", "fallback"].iter().any(|name| fields.contains_key(*name)) {
+        return None;
+    }
     let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
-    let agent_type = text("agent_type").map(AgentType::from).filter(AgentType::is_auto)?;
-    let action = text("action").unwrap_or_else(|| own.action.clone());
-    let description = text("description").unwrap_or_else(|| own.description.clone());
-    Some(Step { agent_type, action, description, ..own.clone() })
+    let fallback = match fields.get("fallback") {
+        // A fallback of another form is refused when the change is applied.
+        Some(given) => serde_json::from_value(given.clone()).unwrap_or_default(),
+        None => own.fallback.clone(),
+    };
+    Some(Step {
+        agent_type: text("agent_type").map_or_else(|| own.agent_type.clone(), AgentType::from),
+        action: text("action").unwrap_or_else(|| own.action.clone()),
+        description: text("description").unwrap_or_else(|| own.description.clone()),
+        fallback,
+        ..own.clone()
+    })
 }
 
 #[cfg(test)]

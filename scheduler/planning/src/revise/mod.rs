@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::{PlanningError, ReviseRequest};
 
+pub(crate) use other_agent::substitute_issues;
 use replan_case::{FailureCategory, ReplanCase};
 
 /// How long a person has for a question, in milliseconds.
@@ -27,7 +28,7 @@ type StrategyFn = fn(&ReplanCase<'_>) -> Option<Proposal>;
 
 /// Proposes a change, or says that there is nothing to change.
 ///
-/// - `new_plan`: makes the rules' own plan for the goal, for a plan whose rest never came.
+/// - `new_plan`: makes the rules' own plan for the goal, for a plan whose rest never came; never the generic one.
 pub(crate) fn revise(
     request: &ReviseRequest,
     new_plan: impl FnOnce() -> Option<Plan>,
@@ -59,6 +60,10 @@ pub(crate) fn revise(
     match preferred.or_else(usual) {
         Some(proposal) => Ok(proposal),
         None if trigger.is_optional() => Err(PlanningError::new("rules see nothing to change")),
+        // The plan ends because its planning failed.
+        None if trigger == Trigger::IncompletePlan => {
+            Err(PlanningError::new("rules have no plan for the goal that could be its rest"))
+        }
         None if !refused(RevisionStrategy::Abort) => {
             let summary = format!("rules see no way on: {}", situation.reason);
             Ok(proposal(RevisionStrategy::Abort, Vec::new(), summary))

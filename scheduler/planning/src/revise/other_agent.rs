@@ -1,22 +1,22 @@
-//! Retries a step with another agent.
+//! Retries a step with another agent that has the same action.
 
 use std::collections::BTreeSet;
 
 use goalmill_common::agent::{Action, Agent};
 use goalmill_common::command::Proposal;
-use goalmill_common::config::RouterSettings;
+use goalmill_common::failure::FailureClass;
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Step;
-use goalmill_common::revision::{Change, RevisionStrategy};
+use goalmill_common::problem::Issue;
+use goalmill_common::revision::{Change, RevisionStrategy, Trigger};
 use goalmill_common::status::StepStatus;
-use goalmill_router::Router;
 use serde_json::Value;
 
-use super::proposal;
-use super::replan_case::{ReplanCase, inputs};
+use super::replan_case::{FailureCategory, ReplanCase, inputs, said_by};
+use super::{ReviseRequest, proposal};
 
-/// The step once more, by another agent that has the action, or one that the router finds near.
+/// The step once more, by another agent that has the action.
 pub(super) fn other(case: &ReplanCase<'_>) -> Option<Proposal> {
     let step = case.step()?;
     let (change, agent) = retried(case, step)?;
@@ -38,27 +38,64 @@ pub(super) fn others(case: &ReplanCase<'_>) -> Option<Proposal> {
 }
 
 fn retried(case: &ReplanCase<'_>, step: &Step) -> Option<(Change, AgentType)> {
-    if step.agent_type.as_str().is_empty() {
+    if !may_change_agent(case, step) {
         return None;
     }
     let tried = tried(case, step);
-    let mut able: Vec<(&Agent, &str)> = case
-        .request
-        .agents
-        .iter()
-        .filter(|agent| !tried.contains(&agent.agent_type) && may_take(case, agent))
-        .filter_map(|agent| Some((agent, same_action(agent, step)?)))
-        .collect();
-    able.sort_by(|(a, _), (b, _)| {
+    let others = case.request.agents.iter().filter(|agent| !tried.contains(&agent.agent_type) && may_take(case, agent));
+    let able = others.filter(|agent| same_action(agent, step).is_some_and(|action| takes(action, step)));
+    let best = able.min_by(|a, b| {
         let by_success = b.success_rate.total_cmp(&a.success_rate);
         by_success.then(a.cost.total_cmp(&b.cost)).then_with(|| a.agent_type.cmp(&b.agent_type))
     });
-    let found = able.first().map(|(agent, action)| (agent.agent_type.clone(), (*action).to_owned()));
-    let (agent_type, action) = found.or_else(|| near(case, step, &tried))?;
-    let action = (action != step.action).then_some(action);
+    let agent_type = best?.agent_type.clone();
     let change =
-        Change::RetryStep { step: step.id.clone(), agent_type: Some(agent_type.clone()), action, inputs: None };
+        Change::RetryStep { step: step.id.clone(), agent_type: Some(agent_type.clone()), action: None, inputs: None };
     Some((change, agent_type))
+}
+
+/// Whether a step may go to an agent that the plan does not name. A step that changes something goes to the declared
+/// fallback only, and so does a permanent failure, unless it says that the agent is not available.
+pub(super) fn may_change_agent(case: &ReplanCase<'_>, step: &Step) -> bool {
+    let failure = case.at(&step.id).and_then(|at| at.failure.as_ref());
+    let is_permanent = failure.is_some_and(|failure| {
+        failure.class == FailureClass::Permanent && said_by(failure) != Some(FailureCategory::Unavailable)
+    });
+    let agents = case.request.agents.iter();
+    let has_side_effect = agents.filter_map(|agent| same_action(agent, step)).any(|action| action.side_effect);
+    let is_undone = case.situation.plan.steps.iter().any(|other| other.undoes.as_ref() == Some(&step.id));
+    !is_permanent && !has_side_effect && !is_undone
+}
+
+/// Returns what is wrong with the steps that a proposal gives to other agents: an agent takes over only if it has the
+/// same action or is the declared fallback. A person may decide otherwise.
+pub(crate) fn substitute_issues(request: &ReviseRequest, changes: &[Change]) -> Vec<Issue> {
+    let Some(trigger) = Trigger::parse(&request.situation.trigger).filter(|trigger| *trigger != Trigger::UserRequest)
+    else {
+        return Vec::new();
+    };
+    let case = ReplanCase::of(request, trigger, None);
+    let issue = |(n, change): (usize, &Change)| {
+        let Change::RetryStep { step, agent_type: Some(other), .. } = change else { return None };
+        let step = case.find(step)?;
+        let fallback = step.fallback.as_ref().and_then(|fallback| fallback.agent_type.as_ref());
+        if *other == step.agent_type || Some(other) == fallback || step.action.is_empty() {
+            return None;
+        }
+        let (code, detail) = if case.agent(other).is_some_and(|agent| same_action(agent, step).is_none()) {
+            let detail =
+                format!("agent type `{other}` does not have the action `{}` of step `{}`", step.action, step.id);
+            ("UNKNOWN_ACTION", detail)
+        } else if may_change_agent(&case, step) {
+            return None;
+        } else {
+            let detail = format!("step `{}` goes to no other agent than its declared fallback", step.id);
+            ("ACTION_DENIED", detail)
+        };
+        let hint = "name an agent type that may take over, replace the step, or choose another strategy".into();
+        Some(Issue { code: code.into(), pointer: format!("/changes/{n}/agent_type"), detail, hint })
+    };
+    changes.iter().enumerate().filter_map(issue).collect()
 }
 
 /// Agents that have had their turn with this step.
@@ -69,10 +106,9 @@ fn tried(case: &ReplanCase<'_>, step: &Step) -> BTreeSet<AgentType> {
     before.chain(fallback).chain([&step.agent_type]).cloned().collect()
 }
 
-/// The action of the same name, if its inputs can be given.
-fn same_action<'a>(agent: &'a Agent, step: &Step) -> Option<&'a str> {
-    let action = agent.actions.iter().find(|action| !step.action.is_empty() && action.name == step.action)?;
-    takes(action, step).then_some(action.name.as_str())
+/// The action of the same name.
+pub(super) fn same_action<'a>(agent: &'a Agent, step: &Step) -> Option<&'a Action> {
+    agent.actions.iter().find(|action| !step.action.is_empty() && action.name == step.action)
 }
 
 /// Whether everything that an action cannot do without is there.
@@ -87,34 +123,4 @@ fn takes(action: &Action, step: &Step) -> bool {
 /// all, every agent may come later.
 fn may_take(case: &ReplanCase<'_>, agent: &Agent) -> bool {
     case.request.terms.workers.is_empty() || case.is_served(&agent.agent_type)
-}
-
-/// The agent that is nearest by the router, with the one of its actions that shares the most words with the step's.
-fn near(case: &ReplanCase<'_>, step: &Step, tried: &BTreeSet<AgentType>) -> Option<(AgentType, String)> {
-    let others = case.request.agents.iter().filter(|agent| !tried.contains(&agent.agent_type));
-    nearest(step, others.filter(|agent| may_take(case, agent)).cloned().collect())
-}
-
-/// The nearest of these agents.
-fn nearest(step: &Step, others: Vec<Agent>) -> Option<(AgentType, String)> {
-    if others.is_empty() {
-        return None;
-    }
-    let router = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
-    router.update_agents(others.clone());
-    let text = format!("{} {}", step.description, step.action.replace(['_', '.', '-'], " "));
-    let choice = router.choose_for(&text, &step.action).ok()?;
-    let agent = others.iter().find(|agent| agent.agent_type == choice.agent_type)?;
-    if agent.actions.is_empty() {
-        return Some((choice.agent_type, step.action.clone()));
-    }
-    let wanted = words(&text);
-    let able = agent.actions.iter().filter(|action| takes(action, step));
-    let shared = able.map(|action| (words(&action.name).intersection(&wanted).count(), action));
-    let (common, action) = shared.max_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.name.cmp(&a.1.name)))?;
-    (common > 0).then(|| (choice.agent_type, action.name.clone()))
-}
-
-fn words(text: &str) -> BTreeSet<String> {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2).map(str::to_lowercase).collect()
 }

@@ -28,7 +28,7 @@ pub(super) enum FailureCategory {
     Other,
 }
 
-/// Words of failures, in their codes or messages, by what they mean. The first that is found counts.
+/// Words of failures, in their codes or messages, by what they mean. The first that a text has counts.
 const WORDS: [(FailureCategory, &[&str]); 4] = [
     (
         FailureCategory::TooComplex,
@@ -54,10 +54,19 @@ const WORDS: [(FailureCategory, &[&str]); 4] = [
     ),
 ];
 
-/// What a text says, as far as words can tell.
+/// What a text says first, as far as words can tell: advice follows what is wrong.
 pub(super) fn category(text: &str) -> Option<FailureCategory> {
     let text = text.to_lowercase();
-    WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word))).map(|(category, _)| *category)
+    let place = |words: &[&str]| words.iter().filter_map(|word| text.find(word)).min();
+    let found = WORDS.iter().filter_map(|(category, words)| Some((place(words)?, *category)));
+    found.min_by_key(|(place, _)| *place).map(|(_, category)| category)
+}
+
+/// What a failure and its further errors say.
+pub(super) fn said_by(failure: &Failure) -> Option<FailureCategory> {
+    let errors = std::iter::once(failure).chain(&failure.errors);
+    let errors: Vec<String> = errors.map(|error| format!("{} {}", error.code, error.message)).collect();
+    category(&errors.join(" "))
 }
 
 /// A situation with what is looked up often.
@@ -91,23 +100,23 @@ impl<'a> ReplanCase<'a> {
         self.at(self.situation.step.as_ref()?)?.failure.as_ref()
     }
 
-    /// What the failure says, its further errors, and what its agent suggests in words.
+    /// What the failure and its further errors say; else what its agent suggests in words.
     pub(super) fn cause(&self) -> FailureCategory {
         let Some(failure) = self.failure() else { return FailureCategory::Other };
-        let errors = std::iter::once(failure).chain(&failure.errors);
-        let errors = errors.map(|error| format!("{} {}", error.code, error.message));
+        said_by(failure).or_else(|| self.suggested_cause()).unwrap_or(match failure.class {
+            FailureClass::Timeout | FailureClass::Transient | FailureClass::RateLimited | FailureClass::Lost => {
+                FailureCategory::Unavailable
+            }
+            FailureClass::ConstraintViolation => FailureCategory::Unexpected,
+            FailureClass::Permanent => FailureCategory::Other,
+        })
+    }
+
+    fn suggested_cause(&self) -> Option<FailureCategory> {
         let own = self.situation.step.as_ref();
         let is_own = |one: &SuggestedAdjustment| one.step.is_none() || one.step.as_ref() == own;
         let suggested = self.suggested().into_iter().filter(is_own).map(|one| one.description);
-        match (category(&errors.chain(suggested).collect::<Vec<_>>().join(" ")), failure.class) {
-            (Some(cause), _) => cause,
-            (
-                None,
-                FailureClass::Timeout | FailureClass::Transient | FailureClass::RateLimited | FailureClass::Lost,
-            ) => FailureCategory::Unavailable,
-            (None, FailureClass::ConstraintViolation) => FailureCategory::Unexpected,
-            (None, FailureClass::Permanent) => FailureCategory::Other,
-        }
+        category(&suggested.collect::<Vec<_>>().join(" "))
     }
 
     /// What the step's report suggested.

@@ -4,12 +4,12 @@ use goalmill_common::command::Proposal;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Join, OnFailure, Step, StepKind};
-use goalmill_common::revision::{Change, RevisionStrategy};
+use goalmill_common::revision::{Change, RevisionStrategy, Trigger};
 use goalmill_common::status::StepStatus;
 use serde_json::{Map, Value, json};
 
 use super::replan_case::{FailureCategory, ReplanCase, category, inputs};
-use super::{proposal, question};
+use super::{other_agent, proposal, question};
 
 /// Inputs that say how much may be spent.
 const BUDGETS: [&str; 4] = ["budget", "max_total", "limit", "total_budget"];
@@ -163,6 +163,10 @@ fn by_words(case: &ReplanCase<'_>, text: &str, about: Option<&StepId>, who: &str
         return decomposed(step);
     }
     let agent = case.request.agents.iter().find(|agent| named(agent.agent_type.as_str()))?;
+    let is_person = case.trigger == Trigger::UserRequest;
+    if !is_person && !(other_agent::may_change_agent(case, step) && other_agent::same_action(agent, step).is_some()) {
+        return None;
+    }
     let fields = Map::from_iter([("agent_type".to_owned(), agent.agent_type.as_str().into())]);
     let change = Change::SetFields { step: step.id.clone(), fields };
     let summary = format!("{who} `{}` done by `{}`", step.id, agent.agent_type);

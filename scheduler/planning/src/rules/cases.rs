@@ -126,6 +126,7 @@ impl RuleCase {
             limits: limits.clone(),
             now_ms,
             revision: 0,
+            is_part: false,
             call_log: CallLog::default(),
             terms: Default::default(),
             reading: None,

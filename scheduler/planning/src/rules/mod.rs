@@ -72,7 +72,8 @@ impl RulesPlanner {
         }
         let read = GoalFacts::read(&request.goal, request.now_ms);
         let candidates = self.candidates(request, &read);
-        let rule = self.best(&candidates).ok_or_else(|| PlanningError::new("no rule matched"))?;
+        let rule = self.best(&candidates).filter(|rule| rule.matching.is_some() || !request.is_part);
+        let rule = rule.ok_or_else(|| PlanningError::new("no rule matched"))?;
         let mut planned = write(rule, &candidates, request, &read)?;
         planned.warnings.extend(read.issues());
         Ok(planned)

@@ -260,6 +260,16 @@ fn a_part_that_is_not_understood_is_reported_and_lowers_the_confidence() {
 }
 
 #[test]
+fn the_generic_plan_is_no_part_of_another_plan() {
+    let rules = RulesPlanner::built_in();
+    for (goal, is_known) in [("Knit a sweater", false), (PARIS, true)] {
+        let whole = request(goal);
+        assert!(rules.make(&whole).is_ok(), "{goal}");
+        assert_eq!(rules.make(&PlanRequest { is_part: true, ..whole }).is_ok(), is_known, "{goal}");
+    }
+}
+
+#[test]
 fn limits_hold_and_revisions_are_refused() {
     let mut narrow = request(PARIS);
     narrow.limits.planned_steps_max = 3;
@@ -327,6 +337,7 @@ fn request(description: &str) -> PlanRequest {
         limits: Limits::default(),
         now_ms: NOW_MS,
         revision: 0,
+        is_part: false,
         call_log: crate::CallLog::default(),
         terms: Default::default(),
         reading: None,

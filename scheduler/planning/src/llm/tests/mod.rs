@@ -103,6 +103,7 @@ fn request() -> PlanRequest {
         limits: Limits::default(),
         now_ms: 1_750_000_000_000,
         revision: 0,
+        is_part: false,
         call_log: CallLog::default(),
         terms: Default::default(),
         reading: None,
@@ -694,6 +695,64 @@ async fn rules_try_a_step_again_with_an_agent_that_has_a_live_worker() {
     assert_eq!(taken(rules.revise(&request).await.expect("there are two")), "gone", "none is live: the better one");
     request.terms.workers = vec![worker].into();
     assert_eq!(taken(rules.revise(&request).await.expect("one is live")), "live");
+}
+
+#[tokio::test]
+async fn rules_give_a_step_to_no_agent_without_its_action() {
+    let rules = crate::RulesPlanner::built_in();
+    let mut request = revise_request();
+    let fail = |request: &mut ReviseRequest, class: FailureClass, code: &str, message: &str| {
+        for at in request.situation.steps.values_mut().filter(|at| at.failure.is_some()) {
+            at.failure = Some(Failure::new(class, code, message));
+        }
+    };
+    let change = |agents: Vec<Agent>, request: &ReviseRequest| {
+        let request = ReviseRequest { agents, ..request.clone() };
+        let rules = rules.clone();
+        async move { rules.revise(&request).await.expect("rules always say something").strategy }
+    };
+    let of =
+        |names: &[&str]| agents().into_iter().filter(|a| names.contains(&a.agent_type.as_str())).collect::<Vec<_>>();
+    let like = || {
+        let mut like = of(&["rooms"]).remove(0);
+        like.agent_type = "book_a_room_in_rome".into();
+        like.actions[0].name = "book_rooms".into();
+        like
+    };
+    let (retry, abort) = (RevisionStrategy::RetryWithAgent, RevisionStrategy::Abort);
+    fail(&mut request, FailureClass::Transient, "HTTP_503", "service unavailable");
+    assert_eq!(change(of(&["rooms", "inns"]), &request).await, retry);
+    assert_eq!(change([of(&["rooms", "air"]), vec![like()]].concat(), &request).await, abort, "words do not count");
+    let mut acts = of(&["rooms", "inns"]);
+    acts.iter_mut().for_each(|agent| agent.actions[0].side_effect = true);
+    assert_eq!(change(acts, &request).await, abort, "what changes something is not done by another agent");
+    fail(&mut request, FailureClass::Permanent, "DECLINED", "the card was declined");
+    assert_eq!(change(of(&["rooms", "inns"]), &request).await, abort, "it will fail again");
+    fail(&mut request, FailureClass::Permanent, "UNAVAILABLE", "Service unavailable; decompose further");
+    assert_eq!(change(of(&["rooms", "inns"]), &request).await, retry, "the error leads, the advice follows");
+}
+
+#[test]
+fn a_proposal_gives_a_failed_step_only_to_an_agent_with_the_same_action() {
+    let mut request = revise_request();
+    let retry = |agent: &str| {
+        vec![Change::RetryStep { step: "room".into(), agent_type: Some(agent.into()), action: None, inputs: None }]
+    };
+    let codes = |request: &ReviseRequest, agent: &str| {
+        let issues = crate::revise::substitute_issues(request, &retry(agent));
+        issues.into_iter().map(|issue| (issue.code, issue.pointer)).collect::<Vec<_>>()
+    };
+    let place = "/changes/0/agent_type".to_owned();
+    assert_eq!(codes(&request, "air"), [("UNKNOWN_ACTION".to_owned(), place.clone())]);
+    assert_eq!(codes(&request, "rooms"), []);
+    for at in request.situation.steps.values_mut().filter(|at| at.failure.is_some()) {
+        at.failure = Some(Failure::new(FailureClass::Transient, "HTTP_503", "no answer"));
+    }
+    assert_eq!(codes(&request, "inns"), []);
+    request.agents.iter_mut().for_each(|agent| agent.actions[0].side_effect = true);
+    assert_eq!(codes(&request, "inns"), [("ACTION_DENIED".to_owned(), place)]);
+    request.situation.trigger = Trigger::UserRequest.as_str().into();
+    assert_eq!(codes(&request, "inns"), [], "a person decides");
 }
 
 #[tokio::test]

@@ -65,7 +65,7 @@ async fn what_a_goal_requires_is_criticised_until_it_is_there() {
         step["fallback"] = json!({"agent_type": agent});
         step
     };
-    let fixed = json!({"steps": [fallback(flight(), "inns"), fallback(room(), "inns")]});
+    let fixed = json!({"steps": [fallback(flight(), "air"), fallback(room(), "inns")]});
     let world = world(LlmSettings::default(), vec![vec![says(&good()), says(&fixed)]]).await;
     let request = with_planning(json!({"require_fallbacks": true}));
     let planned = world.llm.plan(&request).await.expect("the correction is valid").planned;

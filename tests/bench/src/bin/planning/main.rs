@@ -85,6 +85,7 @@ fn measure(arguments: &Arguments) -> Result<Report> {
                 limits: Limits { planned_steps_max: steps, ..Limits::default() },
                 now_ms: 0,
                 revision: 0,
+                is_part: false,
                 call_log: CallLog::default(),
                 terms: terms.clone(),
                 reading: None,
