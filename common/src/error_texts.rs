@@ -787,7 +787,7 @@ pub const SECTIONS: &[CodeSection] = &[
             (
                 "LEASE_EXPIRED",
                 "The worker stopped extending its lease: it was killed, hung, or disconnected from Redis. A new \
-                attempt follows, until `lost_max`.",
+                attempt follows, until `lost_max` losses whose attempts recorded no new call.",
             ),
             (
                 "TASK_MISSING",
@@ -797,8 +797,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "STEP_POISONED",
-                "The step lost its worker `lost_max` (3) times, so it may be killing them. The task is a dead \
-                letter: `goalmill dead list`, `goalmill dead retry`.",
+                "The step lost its worker `lost_max` (3) times without a new recorded call, so it may be killing \
+                them. The task is a dead letter: `goalmill dead list`, `goalmill dead retry`.",
             ),
             ("UNKNOWN", "The worker or the agent gave no reason."),
         ],
@@ -1071,13 +1071,15 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "CALL_INVALID",
-                "A recorded call of the step cannot be read, or the name of a call is empty or longer than 200 \
-                characters. Retry the step.",
+                "A call of the step cannot be recorded: its name is empty or longer than 200 characters, it is made \
+                inside the function of another call, or its report has an invalid number or is larger than \
+                `limits.inline_bytes_max`; or a recorded call cannot be read. The message says which.",
             ),
             (
                 "CALLS_EXCEEDED",
                 "The step made more calls than `limits.calls_max` (200), or their outcomes have more bytes than \
-                `limits.calls_bytes_max` (8 MiB). Divide the step, or raise the limit.",
+                `limits.calls_bytes_max` (8 MiB). The attempt ends, whatever its agent does next. Divide the step, or \
+                raise the limit in the settings of the schedulers; workers read it from the installation.",
             ),
         ],
     },

@@ -46,7 +46,7 @@ pub struct Limits {
     pub events_max: u64,
     /// Retries of one step.
     pub retries_max: u32,
-    /// Losses of one step before it becomes a dead letter.
+    /// Losses of one step before it becomes a dead letter. A loss whose attempt recorded a new call does not count.
     pub lost_max: u32,
     /// Recorded calls of one step.
     pub calls_max: u32,
@@ -72,6 +72,35 @@ pub struct Limits {
     pub fuel_max: u64,
     /// Revisions of one plan.
     pub revisions_max: u32,
+}
+
+/// The limits that workers apply too. They take them from the installation, which its schedulers describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskLimits {
+    /// `limits.calls_max`.
+    pub calls_max: u32,
+    /// `limits.calls_bytes_max`.
+    pub calls_bytes_max: usize,
+    /// `limits.inline_bytes_max`.
+    pub inline_bytes_max: usize,
+    /// `limits.payload_bytes_max`.
+    pub payload_bytes_max: usize,
+    /// `limits.nesting_max`.
+    pub nesting_max: usize,
+}
+
+impl From<&Limits> for TaskLimits {
+    fn from(limits: &Limits) -> Self {
+        let Limits { calls_max, calls_bytes_max, inline_bytes_max, payload_bytes_max, nesting_max, .. } = *limits;
+        Self { calls_max, calls_bytes_max, inline_bytes_max, payload_bytes_max, nesting_max }
+    }
+}
+
+impl Default for TaskLimits {
+    fn default() -> Self {
+        Self::from(&Limits::default())
+    }
 }
 
 /// Events of a step that is done by the first attempt: ready, queued, started, completed.

@@ -202,7 +202,8 @@ pub(crate) async fn assemble(
     start: &SchedulerStart,
 ) -> Result<(Scheduler, Queues), SchedulerStartError> {
     let SchedulerOptions { settings, broker, clock, random } = options;
-    let install = Install { instance: random.token(), shards: settings.scheduler.shards };
+    let limits = (&settings.limits).into();
+    let install = Install { instance: random.token(), shards: settings.scheduler.shards, limits };
     let id = name(&settings, &random);
     let directory = Arc::new(Directory::new(broker.clone(), &settings));
     let archive = Box::pin(goalmill_archive::open(&settings.archive)).await?;

@@ -85,6 +85,7 @@ async fn check_installation(worker: &Worker, known: &mut Option<String>) -> Resu
         (Some(known), None) => Err(BrokerError::DataLost(format!("instance `{known}` is gone"))),
         (_, Some(meta)) => {
             *known = Some(meta.instance);
+            worker.apply_limits(meta.limits);
             Ok(())
         }
         (None, None) => Ok(()),

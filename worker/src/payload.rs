@@ -3,6 +3,7 @@
 use goalmill_common::blob_ref;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
+use goalmill_common::limits::TaskLimits;
 use goalmill_common::task::Task;
 use goalmill_common::text::shorten;
 use serde_json::Value;
@@ -25,8 +26,9 @@ pub(crate) async fn resolve_references(worker: &Worker, task: &Task) -> Result<O
     while let Some(place) = find_reference(&mut inputs) {
         let blob = read_blob(worker, task, place).await?;
         bytes += blob.len();
-        if bytes > worker.limits.payload_bytes_max {
-            let message = format!("the inputs have more than {} bytes", worker.limits.payload_bytes_max);
+        let most = worker.limits().payload_bytes_max;
+        if bytes > most {
+            let message = format!("the inputs have more than {most} bytes (`limits.payload_bytes_max`)");
             return Err(Failure::new(FailureClass::Permanent, "INPUT_TOO_LARGE", message));
         }
         *place = serde_json::from_slice(&blob).map_err(|e| {
@@ -82,11 +84,13 @@ pub(crate) async fn offload_outputs(
     mut outcome: ExecutionResult,
 ) -> Result<ExecutionResult, Failure> {
     let bytes = outcome.outputs.text().len();
-    if bytes <= worker.limits.inline_bytes_max {
+    let TaskLimits { inline_bytes_max, payload_bytes_max, .. } = worker.limits();
+    if bytes <= inline_bytes_max {
         return Ok(outcome);
     }
-    if bytes > worker.limits.payload_bytes_max {
-        let message = format!("the outputs have {bytes} bytes, at most {} are taken", worker.limits.payload_bytes_max);
+    if bytes > payload_bytes_max {
+        let most = format!("at most {payload_bytes_max} are taken (`limits.payload_bytes_max`)");
+        let message = format!("the outputs have {bytes} bytes, {most}");
         return Err(Failure::new(FailureClass::Permanent, "OUTPUT_TOO_LARGE", message));
     }
     let mut outputs = outcome.outputs.value();
@@ -98,7 +102,7 @@ pub(crate) async fn offload_outputs(
         let name_of_blob = worker.random.token();
         let large = sizes.into_iter().take_while(|(size, _)| *size >= FIELD_BYTES_MIN);
         for (n, (size, name)) in large.enumerate() {
-            if left <= worker.limits.inline_bytes_max {
+            if left <= inline_bytes_max {
                 break;
             }
             let field = fields.get_mut(&name).expect("it was just listed");
@@ -108,7 +112,7 @@ pub(crate) async fn offload_outputs(
         }
         outcome.outputs = Json::of(&outputs);
     }
-    if outcome.outputs.text().len() > worker.limits.inline_bytes_max {
+    if outcome.outputs.text().len() > inline_bytes_max {
         outcome.outputs = store_blob(worker, task, &worker.random.token(), &outcome.outputs).await;
     }
     Ok(outcome)
@@ -121,7 +125,7 @@ pub(crate) async fn offload_outputs(
 /// - `name`: of the blob, unguessable, and no token of an attempt: it is read in the log.
 pub(crate) async fn store_blob(worker: &Worker, task: &Task, name: &str, value: &Json) -> Json {
     let key = worker.broker.keys().plan_blob(task.family(), name).expect("tasks without a shard are dead letters");
-    let (text, kept_ms) = (value.text(), worker.limits.plan_ms_max);
+    let (text, kept_ms) = (value.text(), worker.blob_ms);
     let mut failures = 0;
     while let Err(e) = worker.broker.put_blob(&key, text.as_bytes(), kept_ms).await {
         failures += 1;

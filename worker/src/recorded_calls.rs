@@ -86,7 +86,7 @@ impl<'a> RecordedCalls<'a> {
             }
             state.replayed_max = at;
         }
-        let limit = self.worker.limits.calls_max;
+        let limit = self.worker.limits().calls_max;
         if n > limit {
             return Err(exceeded(&format!("the step made more than {limit} calls (`limits.calls_max`)")));
         }
@@ -118,9 +118,10 @@ impl<'a> RecordedCalls<'a> {
 
     /// The form of an outcome in the log: a reference when it is large, too deep for the log, or looks like a reference.
     async fn storable(&self, n: u32, outcome: &Json) -> Json {
-        let is_plain = outcome.text().len() <= OUTCOME_BYTES_MAX
+        let limits = self.worker.limits();
+        let is_plain = outcome.text().len() <= OUTCOME_BYTES_MAX.min(limits.inline_bytes_max)
             && !is_reference(outcome)
-            && json_limits::check_json(outcome, self.worker.limits.nesting_max).is_ok();
+            && json_limits::check_json(outcome, limits.nesting_max).is_ok();
         if is_plain {
             return outcome.clone();
         }
@@ -162,7 +163,7 @@ impl<'a> RecordedCalls<'a> {
             EndedCall::Replayed(result) => return Ok(result),
             EndedCall::Made { n, started_ms, finished_ms, result } => (n, started_ms, finished_ms, result),
         };
-        let limit = self.worker.limits.calls_bytes_max;
+        let limit = self.worker.limits().calls_bytes_max;
         if self.count_bytes(name.len(), &result.outcome) > limit {
             let message = format!("the calls of the step have more than {limit} bytes (`limits.calls_bytes_max`)");
             return Err(exceeded(&message));

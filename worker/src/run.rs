@@ -141,7 +141,7 @@ async fn execute_task(
         Some(resolved) => served.executor.execute_with_calls(&resolved, progress, calls, cancelled).await?,
         None => served.executor.execute_with_calls(task, progress, calls, cancelled).await?,
     };
-    check_outcome(&outcome, worker.limits.nesting_max)?;
+    check_outcome(&outcome, worker.limits().nesting_max)?;
     if outcome.failure.is_some() {
         return Ok(outcome);
     }

@@ -10,7 +10,7 @@ use goalmill_common::agent::Agent;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{WorkerSettings, environment};
 use goalmill_common::id::{AgentType, WorkerId, is_id};
-use goalmill_common::limits::Limits;
+use goalmill_common::limits::TaskLimits;
 use goalmill_common::plan::Retry;
 use goalmill_common::random::Random;
 use goalmill_common::report::Report;
@@ -60,7 +60,10 @@ pub(crate) struct Worker {
     pub host: String,
     pub started_ms: u64,
     pub settings: WorkerSettings,
-    pub limits: Limits,
+    /// How long stored payloads are kept, in milliseconds.
+    pub blob_ms: u64,
+    /// Those of the installation, once it was read.
+    task_limits: Mutex<TaskLimits>,
     pub broker: Arc<dyn Broker>,
     pub clock: Clock,
     pub random: Random,
@@ -119,7 +122,8 @@ impl Worker {
             host,
             started_ms: clock.now_ms(),
             held_tasks: HeldTasks::new(settings.slots.max(1)),
-            limits,
+            blob_ms: limits.plan_ms_max,
+            task_limits: Mutex::new((&limits).into()),
             settings,
             broker,
             clock,
@@ -141,6 +145,16 @@ impl Worker {
             loops: TaskTracker::new(),
         };
         Ok((worker, outgoing))
+    }
+
+    /// The limits of the installation; those of the own settings until it was read.
+    pub fn limits(&self) -> TaskLimits {
+        *self.task_limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over the limits of the installation.
+    pub fn apply_limits(&self, limits: TaskLimits) {
+        *self.task_limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     /// The jittered wait after consecutive `failures`, counted from 1.

@@ -2,6 +2,7 @@
 
 use goalmill_common::agent::Agent;
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId};
+use goalmill_common::limits::TaskLimits;
 use goalmill_common::problem::Issue;
 use goalmill_common::wire::Fields;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,9 @@ pub struct Install {
     pub instance: String,
     /// Number of shards when there is no installation yet.
     pub shards: u16,
+    /// What workers are to apply. Written each time, so the newest scheduler decides.
+    #[serde(default)]
+    pub limits: TaskLimits,
 }
 
 /// The installation, as its meta key has it.
@@ -23,6 +27,9 @@ pub struct Meta {
     pub instance: String,
     pub protocol: String,
     pub shards: u16,
+    /// The defaults, if its schedulers are older than this field.
+    #[serde(default)]
+    pub limits: TaskLimits,
 }
 
 /// Broker health.

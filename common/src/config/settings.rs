@@ -502,7 +502,8 @@ pub struct WorkerSettings {
     pub heartbeat_ms: u64,
     /// Executions that outlive this report their start and progress.
     pub flush_ms: u64,
-    /// On the first signal, running tasks get this long.
+    /// On the first signal, running tasks get this long. The end takes up to 8 s more; the default is within the 30 s that
+    /// Kubernetes gives a pod.
     pub drain_ms: u64,
     /// Stops a task itself when its lease could not be extended until this long before its end.
     pub lease_margin_ms: u64,
@@ -521,7 +522,7 @@ impl Default for WorkerSettings {
             listen: String::new(),
             heartbeat_ms: 2_000,
             flush_ms: 200,
-            drain_ms: 30_000,
+            drain_ms: 20_000,
             lease_margin_ms: 5_000,
             files_dir: String::new(),
             agents: BTreeMap::new(),

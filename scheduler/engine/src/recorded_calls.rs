@@ -9,6 +9,8 @@ pub(crate) struct StepCalls {
     /// The call `n` stands at `n - 1`.
     pub(crate) recorded: Vec<RecordedCall>,
     pub(crate) bytes: usize,
+    /// How many were recorded when an attempt began, the most of all attempts.
+    begun_with: usize,
 }
 
 impl StepCalls {
@@ -21,9 +23,26 @@ impl StepCalls {
         self.recorded.push(call);
     }
 
-    pub(crate) fn discard(&mut self, from: u32) {
+    /// Drops the call `from` and all later ones.
+    ///
+    /// - `is_refused`: the outputs that they led to were refused, so that all of them are new again.
+    pub(crate) fn discard(&mut self, from: u32, is_refused: bool) {
         self.recorded.truncate(to_usize(from).saturating_sub(1));
         self.bytes = self.recorded.iter().map(RecordedCall::bytes).sum();
+        if is_refused {
+            self.begun_with = 0;
+        }
+    }
+
+    /// An attempt begins.
+    pub(crate) fn begin_attempt(&mut self) {
+        self.begun_with = self.begun_with.max(self.recorded.len());
+    }
+
+    /// Whether the attempt has recorded a call that no attempt before it had. A call that replaces another one is none, so
+    /// that losses are counted in the end.
+    pub(crate) fn has_progress(&self) -> bool {
+        self.recorded.len() > self.begun_with
     }
 }
 
@@ -68,8 +87,27 @@ mod tests {
             calls.push(call(n, "a"));
         }
         assert_eq!((calls.place(&call(2, "a")), calls.place(&call(2, "b"))), (Successor::Stale, Successor::Other));
-        calls.discard(2);
+        calls.discard(2, false);
         assert_eq!((calls.recorded().len(), calls.bytes), (1, 1));
         assert_eq!(calls.place(&call(2, "b")), Successor::Next);
+    }
+
+    #[test]
+    fn progress_is_a_call_that_no_attempt_had() {
+        let mut calls = StepCalls::default();
+        assert!(!calls.has_progress());
+        calls.push(call(1, "a"));
+        assert!(calls.has_progress());
+        calls.begin_attempt();
+        assert!(!calls.has_progress());
+        calls.discard(1, false);
+        calls.push(call(1, "b"));
+        assert!(!calls.has_progress(), "it replaces another one");
+        calls.push(call(2, "b"));
+        assert!(calls.has_progress());
+        calls.begin_attempt();
+        calls.discard(1, true);
+        calls.push(call(1, "a"));
+        assert!(calls.has_progress(), "what was refused is made again");
     }
 }

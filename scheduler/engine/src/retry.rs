@@ -73,17 +73,18 @@ impl Turn<'_> {
         None
     }
 
-    /// Retries a lost attempt at once, until `lost_max` workers were lost with the step.
+    /// Retries a lost attempt at once, until `lost_max` workers were lost with attempts that recorded no new call.
     fn lose_attempt(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
         // No worker had the task, so the step did not cause the loss.
         if failure.code == TASK_MISSING {
             return self.retry(i, failure, Next::default(), spent);
         }
-        let losses = self.state.steps[i].lost + 1;
+        let losses = self.state.steps[i].losses();
         if losses < self.context.limits.lost_max {
             return self.retry(i, failure, Next::default(), spent);
         }
-        let message = format!("{losses} workers were lost running the step; the last: {}", failure.message);
+        let message =
+            format!("{losses} workers were lost running the step (`limits.lost_max`); the last: {}", failure.message);
         let failure = Failure::new(FailureClass::Permanent, "STEP_POISONED", message);
         self.effects.push(Effect::DeadLetter { step: i, failure: failure.clone() });
         self.give_up(i, failure, spent);

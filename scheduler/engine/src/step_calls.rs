@@ -7,6 +7,7 @@ use goalmill_common::goal::Usage;
 use goalmill_common::id::WorkerId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
+use goalmill_common::limits::Limits;
 use goalmill_common::number::to_usize;
 use goalmill_common::plan::Estimates;
 use goalmill_common::report::Report;
@@ -36,25 +37,20 @@ impl Turn<'_> {
     /// Records a finished call. Only the successor of the last one is new; another name, or other inputs, drop what was
     /// recorded.
     ///
-    /// Over a limit nothing is recorded: the worker knows the same limits and ends the attempt.
+    /// A call that cannot be recorded ends the attempt: the next one would make it again.
     pub(crate) fn record_call(&mut self, i: StepIndex, report: &Report) -> Result<(), Rejection> {
         let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
         let call = report.call.as_deref().ok_or_else(stale)?;
-        let limits = &self.context.limits;
-        let outcome = call.outcome.as_ref();
-        let is_valid = outcome.is_none_or(|json| json_limits::check_json(json, limits.nesting_max).is_ok())
-            && outcome.is_none_or(|json| json.text().len() <= limits.inline_bytes_max)
-            && json_limits::check_usage(Some(call.cost), Some(call.tokens())).is_ok()
-            && call.name.chars().count() <= CALL_NAME_MAX
-            && call.inputs.as_ref().is_none_or(|inputs| inputs.len() <= CALL_NAME_MAX)
-            && call.error.as_ref().is_none_or(|error| error.message.len() <= limits.inline_bytes_max);
         let empty = StepCalls::default();
         let known = self.state.steps[i].details.as_ref().map_or(&empty, |details| &details.calls);
         let place = known.place(call);
-        let kept = if place == Successor::Other { 0 } else { known.bytes };
-        let is_within = call.n <= limits.calls_max && kept.saturating_add(call.bytes()) <= limits.calls_bytes_max;
-        if !is_valid || !is_within || place == Successor::Stale {
+        if place == Successor::Stale {
             return Err(stale());
+        }
+        let kept = if place == Successor::Other { 0 } else { known.bytes };
+        if let Err(failure) = check_call(call, kept, &self.context.limits) {
+            self.refuse_call(i, report, call, failure);
+            return Ok(());
         }
         let recorded = known.recorded.get(to_usize(call.n).wrapping_sub(1)).map(|known| known.name.clone());
         if self.status_of(i) == StepStatus::Queued {
@@ -66,6 +62,17 @@ impl Turn<'_> {
         }
         self.emit_step(i, StepEvent::CallRecorded(Box::new(call.clone())));
         Ok(())
+    }
+
+    /// Fails the attempt whose call cannot be recorded, and stops it. What the call used up counts.
+    fn refuse_call(&mut self, i: StepIndex, report: &Report, call: &RecordedCall, failure: Failure) {
+        if self.status_of(i) == StepStatus::Queued {
+            self.started(i, report);
+        }
+        self.cancel_attempt(i);
+        self.acknowledge(report);
+        let Usage { cost, tokens } = Usage { cost: call.cost, tokens: call.tokens() }.bounded();
+        self.fail_attempt(i, failure, Spent { cost, tokens, split: call.usage, duration_ms: None });
     }
 
     /// Ends an attempt one of whose calls waits: it holds no slot, and is not counted as a failure.
@@ -197,5 +204,41 @@ impl Turn<'_> {
             self.emit_step(i, StepEvent::CallsDiscarded(Box::new(discarded)));
         }
         self.fail_attempt(i, failure, spent);
+    }
+}
+
+/// Says why a call cannot be recorded.
+///
+/// - `kept`: bytes of the calls that are recorded and stay.
+fn check_call(call: &RecordedCall, kept: usize, limits: &Limits) -> Result<(), Failure> {
+    let refuse = |code: &str, message: String| Err(Failure::new(FailureClass::Permanent, code, message));
+    let Limits { calls_max, calls_bytes_max, inline_bytes_max, nesting_max, .. } = limits;
+    if call.n > *calls_max {
+        return refuse("CALLS_EXCEEDED", format!("the step made more than {calls_max} calls (`limits.calls_max`)"));
+    }
+    if kept.saturating_add(call.bytes()) > *calls_bytes_max {
+        let message =
+            format!("the calls of the step have more than {calls_bytes_max} bytes (`limits.calls_bytes_max`)");
+        return refuse("CALLS_EXCEEDED", message);
+    }
+    let bytes = call.outcome.as_ref().map_or(0, |json| json.text().len());
+    let bytes = bytes.max(call.error.as_ref().map_or(0, |error| error.message.len()));
+    if bytes > *inline_bytes_max {
+        let most = format!("at most {inline_bytes_max} may stand in a report (`limits.inline_bytes_max`)");
+        return refuse("CALL_INVALID", format!("the outcome of call {} has {bytes} bytes, {most}", call.n));
+    }
+    let is_short = call.name.chars().count() <= CALL_NAME_MAX
+        && call.inputs.as_ref().is_none_or(|inputs| inputs.len() <= CALL_NAME_MAX);
+    if !is_short {
+        return refuse(
+            "CALL_INVALID",
+            format!("name or inputs of call {} have more than {CALL_NAME_MAX} bytes", call.n),
+        );
+    }
+    let outcome = call.outcome.as_ref().map_or(Ok(()), |json| json_limits::check_json(json, *nesting_max));
+    let used = json_limits::check_usage(Some(call.cost), Some(call.tokens()));
+    match outcome.and(used) {
+        Ok(()) => Ok(()),
+        Err(wrong) => refuse("CALL_INVALID", format!("call {} cannot be recorded {wrong}", call.n)),
     }
 }

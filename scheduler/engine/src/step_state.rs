@@ -187,7 +187,11 @@ impl StepState {
         } else if let StepEvent::Resumed(resumed) = event {
             self.details().calls.push(resumed.call.clone());
         } else if let StepEvent::CallsDiscarded(discarded) = event {
-            self.details().calls.discard(discarded.from);
+            self.details().calls.discard(discarded.from, discarded.called.is_none());
+        } else if let StepEvent::Queued(_) = event {
+            if let Some(details) = &mut self.details {
+                details.calls.begin_attempt();
+            }
         } else if event.drops_calls() {
             self.clear_calls();
         }
@@ -219,6 +223,13 @@ impl StepState {
                 details.question = None;
             }
         }
+    }
+
+    /// Lost workers that count against the step if the worker of this attempt is lost: the attempt counts only if it
+    /// recorded no new call.
+    pub(crate) fn losses(&self) -> u32 {
+        let has_progress = self.details.as_ref().is_some_and(|details| details.calls.has_progress());
+        self.lost.saturating_add(u32::from(!has_progress))
     }
 
     /// Its recorded calls, by their numbers from 1.

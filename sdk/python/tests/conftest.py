@@ -59,7 +59,7 @@ class Installation:
 
     def start(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("GOALMILL", "OPENAI", "ANTHROPIC"))}
-        environment |= {"GOALMILL__SCHEDULER__TASK_LEASE_MS": "1000", "GOALMILL__WORKER__LEASE_MARGIN_MS": "200", "GOALMILL__LIMITS__LOST_MAX": "1000"}
+        environment |= {"GOALMILL__SCHEDULER__TASK_LEASE_MS": "1000", "GOALMILL__WORKER__LEASE_MARGIN_MS": "200"}
         config = self.folder / "goalmill.toml"
         config.write_text('[planner]\norder = ["rules", "agent:py_planner"]\n')
         command = [BINARY, *(["dev", "--demo-agents"] if self.redis else ["scheduler"]), "--redis", self.redis_url, "--config", str(config),

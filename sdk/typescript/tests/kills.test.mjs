@@ -8,7 +8,7 @@ import { freePort, start, startGoalmill } from './servers.mjs';
 const CALLS = 20;
 /** Agents that are tried at the same time. */
 const LANES = 10;
-const settings = '[scheduler]\ntask_lease_ms = 4000\n[worker]\nlease_margin_ms = 1000\n[limits]\nlost_max = 1000\n';
+const settings = '[scheduler]\ntask_lease_ms = 4000\n[worker]\nlease_margin_ms = 1000\n';
 
 /**
  * A model that counts what it is asked, for each key. It calls `answered` after each answer, and leaves a call without

@@ -147,7 +147,8 @@ class Run:
         self.r.flushall()
         self.r.execute_command("FUNCTION", "LOAD", "REPLACE", LIBRARY.read_text())
         self.r.hset("goalmill:meta", mapping={"instance": uuid.uuid4().hex, "protocol": "1", "shards": "1",
-                                              "streams": "goalmill:steps:<agent_type>"})
+                                              "streams": "goalmill:steps:<agent_type>",
+                                              "limits": json.dumps(self.vector.get("limits", {}))})
         self.start(True)
         try:
             for number, line in enumerate(self.vector["script"]):
@@ -393,8 +394,9 @@ class Run:
         if report["what"] not in PASSED and (holder is None or report.get("worker") != holder["consumer"]):
             raise Wrong(f"`worker` is {report.get('worker')!r}, the entry has {holder}")
         self.seen.append(report)
-        self.check_size("outputs", report.get("outputs"), INLINE_MAX)
-        self.check_size("the outcome of a call", report.get("call", {}).get("outcome"), OUTCOME_MAX)
+        inline = self.vector.get("limits", {}).get("inline_bytes_max", INLINE_MAX)
+        self.check_size("outputs", report.get("outputs"), inline)
+        self.check_size("the outcome of a call", report.get("call", {}).get("outcome"), min(inline, OUTCOME_MAX))
         if report["what"] == "call":
             calls = self.recorded.setdefault(task["step"], [])
             n = report["call"]["n"]

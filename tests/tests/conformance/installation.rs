@@ -3,6 +3,7 @@
 use goalmill_broker::{Activity, BrokerError, Commit, Committed, Install, Meta};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::keys::Keys;
+use goalmill_common::limits::TaskLimits;
 use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
 use redis::Value;
 
@@ -11,16 +12,26 @@ use crate::stage::Stage;
 
 on_both_back_ends! {
     an_installation_is_made_once,
+    the_newest_scheduler_sets_the_limits_of_workers,
     the_back_end_says_how_it_feels,
 }
 
 async fn an_installation_is_made_once(mut stage: Stage) {
     let before = stage.look().await;
-    let second = Install { instance: "second".into(), shards: 9 };
-    let expected = Meta { instance: "first".into(), protocol: "1".into(), shards: 2 };
+    let second = Install { instance: "second".into(), shards: 9, limits: TaskLimits::default() };
+    let expected = Meta { instance: "first".into(), protocol: "1".into(), shards: 2, limits: TaskLimits::default() };
     assert_eq!(stage.broker.open(&second).await.unwrap(), expected);
     assert_eq!(stage.broker.meta().await.unwrap(), Some(expected));
     stage.assert_unchanged(&before).await;
+}
+
+async fn the_newest_scheduler_sets_the_limits_of_workers(stage: Stage) {
+    for calls_max in [5, 1_000] {
+        let limits = TaskLimits { calls_max, ..TaskLimits::default() };
+        let opened = stage.broker.open(&Install { instance: "second".into(), shards: 9, limits }).await.unwrap();
+        assert_eq!((opened.instance.as_str(), opened.limits), ("first", limits));
+        assert_eq!(stage.broker.meta().await.unwrap(), Some(opened));
+    }
 }
 
 async fn the_back_end_says_how_it_feels(mut stage: Stage) {
@@ -53,7 +64,8 @@ async fn a_server_that_lost_its_data_is_refused_and_left_as_it_is() {
     for _ in 0..2 {
         let refused = stage.broker.check().await;
         assert!(matches!(refused, Err(BrokerError::DataLost(_))), "{refused:?}");
-        let refused = stage.broker.open(&Install { instance: "first".into(), shards: 2 }).await;
+        let refused =
+            stage.broker.open(&Install { instance: "first".into(), shards: 2, limits: TaskLimits::default() }).await;
         assert!(matches!(refused, Err(BrokerError::DataLost(_))), "{refused:?}");
     }
     assert_eq!(stage.raw::<Vec<String>>(&["KEYS", "*"]).await, [""; 0], "nothing is made anew");
@@ -65,7 +77,8 @@ async fn a_server_that_holds_another_installation_is_refused() {
     stage.raw::<Value>(&["HSET", &Keys::default().meta(), "instance", "other"]).await;
     let refused = stage.broker.check().await;
     assert!(matches!(refused, Err(BrokerError::DataLost(_))), "{refused:?}");
-    let refused = stage.broker.open(&Install { instance: "first".into(), shards: 2 }).await;
+    let refused =
+        stage.broker.open(&Install { instance: "first".into(), shards: 2, limits: TaskLimits::default() }).await;
     assert!(matches!(refused, Err(BrokerError::DataLost(_))), "{refused:?}");
     stage.raw::<Value>(&["HSET", &Keys::default().meta(), "instance", "first"]).await;
     stage.broker.check().await.unwrap();
@@ -76,7 +89,7 @@ async fn a_killed_server_that_comes_back_is_known_again_with_all_that_was_answer
     for fsync in [Fsync::EverySecond, Fsync::Always] {
         let mut server = RedisServer::start_with(Options { fsync, ..Options::default() }).await.unwrap();
         let broker = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
-        broker.open(&Install { instance: "first".into(), shards: 2 }).await.unwrap();
+        broker.open(&Install { instance: "first".into(), shards: 2, limits: TaskLimits::default() }).await.unwrap();
         own(&*broker, S0, "t1").await;
         for number in 1..=50 {
             let next =
@@ -96,7 +109,7 @@ async fn a_killed_server_that_comes_back_is_known_again_with_all_that_was_answer
 async fn a_server_that_evicts_is_refused_unless_that_is_allowed() {
     let options = Options { eviction: "allkeys-lru", ..Options::default() };
     let server = RedisServer::start_with(options).await.unwrap();
-    let install = Install { instance: "first".into(), shards: 2 };
+    let install = Install { instance: "first".into(), shards: 2, limits: TaskLimits::default() };
     let broker = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
     let refused = broker.open(&install).await;
     assert!(matches!(refused, Err(BrokerError::Unsafe(_))), "{refused:?}");

@@ -9,6 +9,7 @@ use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, EntryId};
 use goalmill_common::keys::Keys;
+use goalmill_common::limits::TaskLimits;
 use goalmill_common::load::{Load, Loads};
 use goalmill_tests::proxy::{Proxy, Way};
 use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
@@ -98,7 +99,9 @@ struct Known {
 async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), BrokerError> {
     let build = AgentType::from("build");
     match verb {
-        "open" => broker.open(&Install { instance: "other".into(), shards: 7 }).await.map(drop),
+        "open" => {
+            broker.open(&Install { instance: "other".into(), shards: 7, limits: TaskLimits::default() }).await.map(drop)
+        }
         "meta" => broker.meta().await.map(drop),
         "check" => broker.check().await.map(drop),
         "owner" => broker.owner(S0).await.map(drop),

@@ -10,6 +10,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, PlanId, ShardId};
 use goalmill_common::keys::Keys;
+use goalmill_common::limits::TaskLimits;
 use goalmill_tests::redis_server::RedisServer;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Value};
@@ -75,7 +76,7 @@ impl Stage {
     }
 
     async fn installed(broker: Arc<dyn Broker>, back_end: BackEnd) -> Self {
-        broker.open(&Install { instance: "first".into(), shards: 2 }).await.unwrap();
+        broker.open(&Install { instance: "first".into(), shards: 2, limits: TaskLimits::default() }).await.unwrap();
         let probe = broker.reader().await.unwrap();
         Self { broker, probe, back_end }
     }

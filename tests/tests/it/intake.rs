@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use goalmill_broker::{Install, embedded};
 use goalmill_common::clock::Clock;
 use goalmill_common::keys::Keys;
+use goalmill_common::limits::TaskLimits;
 use goalmill_common::wire::{Fields, GOAL_TYPE, PLAN_TYPE};
 use goalmill_tests::installation::{Installation, settings, step};
 use goalmill_tests::redis_server::RedisServer;
@@ -186,7 +187,9 @@ async fn submissions_of_a_scheduler_whose_process_has_ended_do_not_wait_for_its_
     let broker = goalmill_broker::redis::connect(&server.settings()).await?;
     let mut settings = settings();
     settings.scheduler.shard_lease_ms = 3_600_000;
-    broker.open(&Install { instance: "i".into(), shards: settings.scheduler.shards }).await?;
+    broker
+        .open(&Install { instance: "i".into(), shards: settings.scheduler.shards, limits: TaskLimits::default() })
+        .await?;
     broker.submit(&entry("held", PLAN_TYPE, &plan().to_string())).await?;
     broker.submit(&entry("orphan", PLAN_TYPE, &plan().to_string())).await?;
     broker.announce_presence("alive").await?;
@@ -206,7 +209,9 @@ async fn a_submission_over_which_schedulers_died_is_refused_and_the_next_one_is_
     let broker = embedded::open(None, Clock::system())?;
     let mut settings = settings();
     settings.scheduler.id = "again".into();
-    broker.open(&Install { instance: "i".into(), shards: settings.scheduler.shards }).await?;
+    broker
+        .open(&Install { instance: "i".into(), shards: settings.scheduler.shards, limits: TaskLimits::default() })
+        .await?;
     let (deadly, good) =
         (entry("deadly", PLAN_TYPE, &plan().to_string()), entry("good", PLAN_TYPE, &plan().to_string()));
     let first = broker.submit(&deadly).await?;

@@ -8,6 +8,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent, StepProgress};
 use goalmill_common::id::ShardId;
 use goalmill_common::json::Json;
+use goalmill_common::limits::TaskLimits;
 use goalmill_common::task::Task;
 use goalmill_tests::installation::{Installation, read_log, settings, step};
 use goalmill_tests::redis_server::RedisServer;
@@ -264,7 +265,9 @@ async fn long_log(broker: &dyn Broker, plan: &str, number: u64, events: u64) -> 
 async fn a_search_for_rare_events_goes_on_with_its_cursor() -> Result<()> {
     let broker = embedded::open(None, Clock::system())?;
     let settings = settings();
-    broker.open(&Install { instance: "i".into(), shards: settings.scheduler.shards }).await?;
+    broker
+        .open(&Install { instance: "i".into(), shards: settings.scheduler.shards, limits: TaskLimits::default() })
+        .await?;
     let claim = Claim { holder: "h".into(), token: "t".into(), seen: None };
     assert!(broker.acquire(ShardId(0), &claim).await?);
     let plans = ["p0-000000000000000a", "p0-000000000000000b"];

@@ -14,7 +14,7 @@ use goalmill_common::failure::Failure;
 use goalmill_common::id::{AgentType, PlanId, ShardId};
 use goalmill_common::json::Json;
 use goalmill_common::keys::Keys;
-use goalmill_common::limits::Limits;
+use goalmill_common::limits::{Limits, TaskLimits};
 use goalmill_common::number::milliseconds;
 use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
@@ -46,7 +46,10 @@ impl World {
         let began = Instant::now();
         let clock = Clock::from_fn(move || 1_795_293_490_279 + milliseconds(began.elapsed()));
         let inner = goalmill_broker::embedded::open(None, clock.clone()).expect("an empty back end opens");
-        inner.open(&Install { instance: "one".into(), shards: 1 }).await.expect("it installs");
+        inner
+            .open(&Install { instance: "one".into(), shards: 1, limits: TaskLimits::default() })
+            .await
+            .expect("it installs");
         let claim = Claim { holder: "test".into(), token: "owner".into(), seen: None };
         assert!(inner.acquire(SHARD, &claim).await.expect("it answers"));
         let faults = Arc::new(Faults::default());

@@ -182,6 +182,7 @@ fn split_record(bytes: &[u8]) -> Result<Split<'_>, &'static str> {
 mod tests {
     use goalmill_common::clock::Clock;
     use goalmill_common::id::{AgentType, ShardId, WorkerId};
+    use goalmill_common::limits::TaskLimits;
     use std::sync::Arc;
 
     use super::*;
@@ -294,7 +295,7 @@ mod tests {
     }
 
     fn install() -> Install {
-        Install { instance: "i".into(), shards: 4 }
+        Install { instance: "i".into(), shards: 4, limits: TaskLimits::default() }
     }
 
     async fn filled(dir: &Path) -> Arc<dyn Broker> {

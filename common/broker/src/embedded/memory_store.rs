@@ -157,8 +157,11 @@ impl MemoryStore {
             instance: install.instance.clone(),
             protocol: goalmill_common::wire::PROTOCOL.into(),
             shards: install.shards,
+            limits: install.limits,
         };
-        self.meta.get_or_insert_with(make).clone()
+        let meta = self.meta.get_or_insert_with(make);
+        meta.limits = install.limits;
+        meta.clone()
     }
 
     /// Ends what belongs to processes that had the store before: their leases, and their heartbeats. Shards keep the

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use goalmill_common::id::{AgentType, ShardId};
 use goalmill_common::keys::{self, Keys, TaskStreams};
+use goalmill_common::limits::TaskLimits;
 use goalmill_common::wire;
 use redis::{Value, cmd, pipe};
 use tokio::time::Instant;
@@ -22,6 +23,8 @@ pub(super) const MEMORY_USED_MAX: f64 = 0.8;
 const MEMORY_USED_WARNED: f64 = 0.75;
 /// For so long a reading of the memory is good enough.
 const MEMORY_READ_EVERY: Duration = Duration::from_secs(1);
+/// The field of the meta key with the limits that workers apply.
+const LIMITS: &str = "limits";
 /// Functions exist since this version.
 const VERSION_MIN: u32 = 7;
 
@@ -49,6 +52,7 @@ impl Connections {
             Some(meta) => meta,
             None => self.install(install).await?,
         };
+        let meta = self.write_limits(meta, install.limits).await?;
         match self.create_group(&self.keys.goals(), keys::SCHEDULERS).await {
             // The group is made when it is missed.
             Ok(()) | Err(BrokerError::OutOfMemory) => Ok(meta),
@@ -58,10 +62,13 @@ impl Connections {
 
     pub(super) async fn meta(&self) -> Result<Option<Meta>> {
         let mut read = cmd("HMGET");
-        read.arg(self.keys.meta()).arg(&["instance", "protocol", "shards", "streams"]);
-        let (instance, protocol, shards, streams): (Option<String>, Option<String>, Option<String>, Option<String>) =
-            self.ask(&read).await?;
+        read.arg(self.keys.meta()).arg(&["instance", "protocol", "shards", "streams", LIMITS]);
+        let [instance, protocol, shards, streams, limits]: [Option<String>; 5] = self.ask(&read).await?;
         let Some(instance) = instance else { return Ok(None) };
+        let limits = limits.map_or(Ok(TaskLimits::default()), |limits| serde_json::from_str(&limits));
+        let limits = limits.map_err(|error| {
+            BrokerError::Corrupt(format!("`{LIMITS}` of `{}` cannot be read: {error}", self.keys.meta()))
+        })?;
         let shards = shards.unwrap_or_default();
         let shards = shards.parse().map_err(|_| {
             BrokerError::Corrupt(format!(
@@ -77,7 +84,7 @@ impl Connections {
             ))
         })?;
         self.task_streams.get_or_init(|| layout);
-        Ok(Some(Meta { instance, protocol: protocol.unwrap_or_default(), shards }))
+        Ok(Some(Meta { instance, protocol: protocol.unwrap_or_default(), shards, limits }))
     }
 
     /// The task stream of an agent type: by the installation's layout, once that was read.
@@ -165,6 +172,17 @@ impl Connections {
         let _created: bool = self.call(&call).await?;
         let meta = self.meta_of_the_known_installation().await?;
         meta.ok_or_else(|| BrokerError::DataLost(format!("`{}` went away while it was made", self.keys.meta())))
+    }
+
+    /// Writes the limits of this scheduler's settings for workers. While memory is short, the known ones stay.
+    async fn write_limits(&self, meta: Meta, limits: TaskLimits) -> Result<Meta> {
+        let mut write = cmd("HSET");
+        write.arg(self.keys.meta()).arg(LIMITS).arg(serde_json::json!(limits).to_string());
+        match self.ask::<Value>(&write).await {
+            Ok(_) => Ok(Meta { limits, ..meta }),
+            Err(BrokerError::OutOfMemory) => Ok(meta),
+            Err(error) => Err(error),
+        }
     }
 
     async fn meta_of_the_known_installation(&self) -> Result<Option<Meta>> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use goalmill_broker::{Broker, Install};
 use goalmill_common::config::RedisSettings;
+use goalmill_common::limits::TaskLimits;
 use goalmill_common::random::Random;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -160,7 +161,7 @@ pub fn server_program() -> std::ffi::OsString {
 }
 
 pub fn install() -> Install {
-    Install { instance: "test".into(), shards: 4 }
+    Install { instance: "test".into(), shards: 4, limits: TaskLimits::default() }
 }
 
 /// Waits until `condition` holds.

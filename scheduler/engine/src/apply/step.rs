@@ -360,7 +360,7 @@ fn retry(step: &mut StepState, time_ms: u64, retrying: &StepRetrying) {
     if retrying.told_to_wait {
         // It uses no retry.
     } else if retrying.failure.class == FailureClass::Lost {
-        step.lost += u32::from(retrying.failure.code != TASK_MISSING);
+        step.lost = if retrying.failure.code == TASK_MISSING { step.lost } else { step.losses() };
     } else {
         step.failures += 1;
     }

@@ -20,7 +20,11 @@ struct Line {
     status: Option<DependencyStatus>,
     /// Failed attempts, without the lost ones.
     failed: u32,
+    /// Lost attempts that recorded no new call.
     lost: u32,
+    /// Calls that are recorded, and the most of them with which an attempt began.
+    calls: u32,
+    begun_with: u32,
     ready: bool,
 }
 
@@ -152,6 +156,7 @@ impl Audit {
             self.check_begin(&spec, attempt);
             let line = self.line(id);
             (line.in_flight, line.attempt, line.ready) = (true, attempt, false);
+            line.begun_with = line.begun_with.max(line.calls);
             self.check_room(&spec);
         } else if let StepEvent::Completed(_) = event {
             let line = &self.lines[id];
@@ -172,6 +177,8 @@ impl Audit {
             self.end(id, attempt);
         } else if let StepEvent::Retrying(retrying) = event {
             self.retry(record, &spec, attempt, retrying);
+        } else if let StepEvent::CallRecorded(call) = event {
+            self.line(id).calls = call.n;
         } else if let StepEvent::Suspended(_) = event {
             let line = self.leave(id, attempt);
             line.suspended = true;
@@ -207,7 +214,7 @@ impl Audit {
         if retrying.told_to_wait {
             assert_eq!(retrying.failure.class, FailureClass::RateLimited);
         } else if retrying.failure.class == FailureClass::Lost {
-            line.lost += 1;
+            line.lost += u32::from(line.calls <= line.begun_with);
             assert!(line.lost < 3, "losses are counted");
         } else {
             line.failed += 1;

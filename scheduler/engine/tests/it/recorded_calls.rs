@@ -162,20 +162,58 @@ fn a_refused_answer_and_another_agent_begin_without_calls() {
 #[test]
 fn calls_are_bounded_and_count_against_the_budget() {
     let mut world = World::of(Plan { budget: Budget { cost: Some(1.2), ..Budget::default() }, ..one(|_| {}) });
-    world.context.limits.calls_max = 3;
     let task = world.dispatch("a");
-    let long = RecordedCall { name: "m".repeat(201), ..call(1, "") };
-    let large = RecordedCall { outcome: Some(Json::from(json!("x".repeat(300_000)))), ..call(1, "model") };
-    let negative = RecordedCall { cost: -1.0, ..call(1, "model") };
-    for refused in [long, large, negative] {
-        assert!(world.report(told(&task, refused)).is_err());
-    }
-    record(&mut world, &task, &[(1, "model"), (2, "model")]);
-    world.context.limits.calls_bytes_max = 10;
-    assert!(world.report(told(&task, call(3, "model"))).is_err(), "too many bytes");
-    world.context.limits.calls_bytes_max = 1_000;
-    record(&mut world, &task, &[(3, "model")]);
+    record(&mut world, &task, &[(1, "model"), (2, "model"), (3, "model")]);
     assert_eq!(world.plan_code(), "BUDGET_EXCEEDED");
+}
+
+#[test]
+fn a_call_that_the_log_refuses_ends_the_attempt_and_names_the_limit() {
+    let long = RecordedCall { name: "m".repeat(201), ..call(3, "") };
+    let large = RecordedCall { outcome: Some(Json::from(json!("x".repeat(300_000)))), ..call(3, "model") };
+    let negative = RecordedCall { cost: -1.0, ..call(3, "model") };
+    for (calls_max, calls_bytes_max, refused, code, part) in [
+        (2, 1_000, call(3, "model"), "CALLS_EXCEEDED", "`limits.calls_max`"),
+        (9, 100, call(3, "model"), "CALLS_EXCEEDED", "`limits.calls_bytes_max`"),
+        (9, 1_000_000, large, "CALL_INVALID", "`limits.inline_bytes_max`"),
+        (9, 1_000, long, "CALL_INVALID", "200"),
+        (9, 1_000, negative, "CALL_INVALID", "cost"),
+    ] {
+        let mut world = World::of(one(|step| step.retry = Retry { max: 3, ..Retry::default() }));
+        (world.context.limits.calls_max, world.context.limits.calls_bytes_max) = (calls_max, calls_bytes_max);
+        let task = world.dispatch("a");
+        record(&mut world, &task, &[(1, "a"), (2, "b")]);
+        world.report(told(&task, refused.clone())).expect("it is current");
+        let failure = world.state.step(world.index("a")).and_then(|at| at.failure.cloned()).expect("it failed");
+        assert_eq!((world.status("a"), failure.code.as_str()), (StepStatus::Failed, code));
+        assert!(failure.message.contains(part), "{part}: {failure:?}");
+        assert!(world.cancelled.contains(&task.token) && world.acknowledged == ["a-1"], "its worker stops");
+        assert_eq!(usage(&world).cost, 1.0 + refused.cost.max(0.0), "it was made");
+        assert!(world.report(told(&task, refused)).is_err(), "a second copy changes nothing");
+        assert!(world.report(completed(&task, json!({}))).is_err(), "the attempt has ended");
+        world.restart();
+    }
+}
+
+#[test]
+fn a_loss_counts_only_if_the_attempt_recorded_nothing_new() {
+    let mut world = World::of(one(|step| step.retry = Retry { max: 0, ..Retry::default() }));
+    for n in 1..=9 {
+        let task = world.dispatch("a");
+        record(&mut world, &task, &[(n, "model")]);
+        world.report(lost(&task)).expect("it is current");
+        assert_eq!(world.status("a"), StepStatus::Ready, "loss {n}");
+        world.restart();
+    }
+    for losses in 1..=3 {
+        let task = world.dispatch("a");
+        // Another call in place of a recorded one is nothing new.
+        world.report(told(&task, call(9, &format!("other {losses}")))).expect("it is current");
+        world.report(lost(&task)).expect("it is current");
+        world.restart();
+        assert_eq!(world.status("a"), if losses < 3 { StepStatus::Ready } else { StepStatus::Failed });
+    }
+    assert_eq!(world.code("a"), "STEP_POISONED");
 }
 
 fn waiting(task: &Task, n: u32, kind: CallWaitKind, schema: Option<serde_json::Value>) -> Report {
