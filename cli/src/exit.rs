@@ -26,6 +26,8 @@ pub enum Exit {
     InvalidInput,
     /// Server or Redis.
     Unreachable,
+    /// A role works no more: one of its loops ended.
+    Internal,
     Interrupted,
 }
 
@@ -42,6 +44,7 @@ impl Exit {
             Self::AwaitingApproval => 7,
             Self::InvalidInput => 8,
             Self::Unreachable => 69,
+            Self::Internal => 70,
             Self::Interrupted => 130,
         }
     }
@@ -220,7 +223,7 @@ impl From<BrokerError> for Failed {
                 (Exit::Other, "name another in `redis.url`; see: goalmill explain REDIS_UNSAFE")
             }
             BrokerError::WrongType(_) => {
-                (Exit::Other, "delete the key if another program made it; types of keys: docs/redis.md#keys")
+                (Exit::Other, "rename the key, and find the program that made it; types of keys: docs/redis.md#keys")
             }
             BrokerError::Archive(_) => (Exit::Unreachable, "check the database of `archive`: docs/archive.md"),
             BrokerError::Corrupt(_) => (Exit::Other, "check that nothing else writes to the `goalmill:` keys"),

@@ -1,6 +1,6 @@
 //! Shared vocabulary of scheduler, workers and clients.
 //!
-//! No I/O and no async here: words (ids, goals, plans, steps, statuses), messages (submissions, tasks,
+//! No I/O and no async runtime here: words (ids, goals, plans, steps, statuses), messages (submissions, tasks,
 //! reports, events), Redis keys, and the small pure functions on which both sides must agree.
 
 #![warn(missing_docs)]
@@ -52,6 +52,7 @@ pub mod sse;
 pub mod status;
 pub mod stored_plan;
 pub mod suggest;
+pub mod supervisor;
 pub mod task;
 pub mod telemetry;
 pub mod text;

@@ -17,14 +17,17 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging to standard error.
+/// Starts logging to standard error. A line that cannot be written, because its reader is gone or the disk is full, is
+/// dropped.
 ///
 /// `level` is a filter such as `warn` or `goalmill_worker=debug,info`; `RUST_LOG` wins when it is set.
 /// Calling it again changes nothing.
 pub fn log(level: &str, format: LogFormat) {
     let filter = crate::config::environment("RUST_LOG").unwrap_or_else(|| level.into());
     let filter = EnvFilter::try_new(&filter).unwrap_or_else(|_| EnvFilter::new("warn"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // By default a failed write is reported by `eprintln!`, which panics because it fails too.
+    let builder = tracing_subscriber::fmt().log_internal_errors(false);
+    let builder = builder.with_env_filter(filter).with_writer(std::io::stderr);
     let colour = crate::config::environment("NO_COLOR").is_none() && std::io::stderr().is_terminal();
     let started = match format {
         LogFormat::Text => builder.with_ansi(colour).try_init(),

@@ -18,7 +18,6 @@ use goalmill_planning::calibration::ConfidenceCalibration;
 use goalmill_planning::{Pipeline, Planner, RouteSteps, SetupError};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{ApiCredentials, ApiTls, HttpServer, OidcVerifier, StartingApi};
@@ -28,6 +27,7 @@ use crate::directory::Directory;
 use crate::execution_stats::{self, ExecutionStats, Lessons, Sample, StatsReplay};
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::{Hook, Hooks};
+use crate::loops::Loops;
 use crate::namespace_limits::{self, NamespaceLimits};
 use crate::payload_cache::PayloadCache;
 use crate::plan_reader;
@@ -93,6 +93,8 @@ pub enum SchedulerStartError {
     Archive(#[from] ArchiveError),
     #[error(transparent)]
     Broker(#[from] BrokerError),
+    #[error("{0}")]
+    Loop(String),
 }
 
 /// A running scheduler.
@@ -113,9 +115,19 @@ pub async fn start(options: SchedulerOptions) -> Result<RunningScheduler, Schedu
 }
 
 /// As [`start`], with planners and hooks of the embedding program.
-pub async fn start_with(
+pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<RunningScheduler, SchedulerStartError> {
+    let start = SchedulerStart::default();
+    let supervisor = start.loops.supervisor.clone();
+    tokio::select! {
+        running = Box::pin(start_loops(options, extras, start)) => running,
+        reason = supervisor.failed() => Err(SchedulerStartError::Loop(reason)),
+    }
+}
+
+async fn start_loops(
     mut options: SchedulerOptions,
     extras: Extras,
+    start: SchedulerStart,
 ) -> Result<RunningScheduler, SchedulerStartError> {
     let Extras { planners, hooks, traces, trial, engine, watchdog } = extras;
     let environment = api::environment_tokens(&options.settings.api).map_err(SchedulerStartError::Token)?;
@@ -125,16 +137,17 @@ pub async fn start_with(
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
     set_callback_url(&mut options.settings.api, api);
-    let start = SchedulerStart::default();
-    let end_when_refused = start.stop.clone().drop_guard();
-    let oidc = oidc(&options.settings.api, &options.clock, &start.tasks)?;
-    let server = HttpServer::new(&options.settings.api, &start.tasks, &start.stop);
+    let end_when_refused = start.loops.stop.clone().drop_guard();
+    let oidc = oidc(&options.settings.api, &options.clock, &start.loops.tasks)?;
+    let server = HttpServer::new(&options.settings.api, &start.loops);
     if let Some(listener) = metrics_listener {
         // Counts before the recorder exists are lost.
-        drop(goalmill_common::telemetry::metrics());
+        let handle = goalmill_common::telemetry::metrics();
         goalmill_common::metric::begin_scheduler();
         gauges::set_starting();
-        start.tasks.spawn(api::serve_metrics(server.clone(), listener));
+        if let Some(handle) = handle {
+            start.loops.spawn("metrics", api::serve_metrics(server.clone(), listener, handle));
+        }
     }
     let starting = api_listener.map(|listener| StartingApi::serve(&server, &start.status, listener, tls.clone()));
     let (scheduler, queues) = Box::pin(assemble(options, planners, hooks, traces, &start)).await?;
@@ -142,7 +155,8 @@ pub async fn start_with(
     let shards = Arc::new(OwnedShards::new(trial));
     if let Some(connect) = watchdog {
         let limit = Duration::from_millis(scheduler.settings.scheduler.watchdog_ms);
-        watchdog::start(shards.decisions.clone(), limit, scheduler.clock.clone(), connect)
+        let supervisor = scheduler.loops.supervisor.clone();
+        watchdog::start(shards.decisions.clone(), limit, scheduler.clock.clone(), connect, supervisor)
             .map_err(SchedulerStartError::Watchdog)?;
     }
     while let Err(error) = scheduler.directory.refresh().await {
@@ -154,9 +168,9 @@ pub async fn start_with(
     {
         let credentials = ApiCredentials { environment, oidc };
         if let Some(tls) = tls.clone() {
-            scheduler.tasks.spawn(tls.keep_fresh(scheduler.stop.clone()));
+            scheduler.loops.spawn("certificate", tls.keep_fresh(scheduler.stop.clone()));
         }
-        scheduler.tasks.spawn(api::serve(scheduler.clone(), shards, credentials, listener, tls.clone()));
+        scheduler.loops.spawn("api", api::serve(scheduler.clone(), shards, credentials, listener, tls.clone()));
     }
     let certificate_reload = tls.map(|tls| tls.reload_requests());
     end_when_refused.disarm();
@@ -183,8 +197,7 @@ fn url_of(settings: &ApiSettings, api: SocketAddr) -> String {
 #[derive(Default)]
 pub(crate) struct SchedulerStart {
     status: StartStatus,
-    tasks: TaskTracker,
-    stop: CancellationToken,
+    loops: Loops,
 }
 
 /// The receiving ends of the queues that the parts of a scheduler write to.
@@ -215,10 +228,8 @@ pub(crate) async fn assemble(
     pipeline.calibrate(confidences.clone());
     let lessons = Lessons { confidences, examples: pipeline.examples(), learns: settings.router.learn };
     let (stats, samples) = ExecutionStats::new(directory.clone(), lessons, clock.now_ms());
-    let SchedulerStart { status, tasks, stop } = start;
-    let (tasks, stop) = (tasks.clone(), stop.clone());
-    let hooks =
-        Hooks::start(&settings.hooks, hooks, random.clone(), &tasks, &stop).map_err(SchedulerStartError::Hook)?;
+    let SchedulerStart { status, loops } = start;
+    let hooks = Hooks::start(&settings.hooks, hooks, random.clone(), loops).map_err(SchedulerStartError::Hook)?;
     // What is wrong with the settings is said at once; only then the store is waited for.
     let meta = open(broker.as_ref(), &install, status).await?;
     let token_secret = loop {
@@ -255,8 +266,9 @@ pub(crate) async fn assemble(
         engine: Engine::default(),
         quarantined_plans: std::sync::Mutex::default(),
         commits: watch::Sender::new(0),
-        tasks,
-        stop,
+        tasks: loops.tasks.clone(),
+        stop: loops.stop.clone(),
+        loops: loops.clone(),
     };
     Ok((scheduler, Queues { samples, traced }))
 }
@@ -269,32 +281,32 @@ fn route_by(directory: &Arc<Directory>) -> RouteSteps {
 
 fn spawn_tasks(scheduler: &Arc<Scheduler>, shards: &Arc<OwnedShards>, queues: Queues) {
     let Queues { samples, traced } = queues;
-    let Scheduler { tasks, stop, plans, .. } = scheduler.as_ref();
-    tasks.spawn(Membership::new(scheduler.clone(), shards.clone()).run());
-    tasks.spawn(intake::run(scheduler.clone(), shards.clone()));
-    tasks.spawn(reaper::run(scheduler.clone()));
+    let Scheduler { loops, stop, plans, .. } = scheduler.as_ref();
+    loops.spawn("membership", Membership::new(scheduler.clone(), shards.clone()).run());
+    loops.spawn("intake", intake::run(scheduler.clone(), shards.clone()));
+    loops.spawn("reaper", reaper::run(scheduler.clone()));
     if !scheduler.settings.scheduler.goal_streams.is_empty() {
-        tasks.spawn(goal_streams::run(scheduler.clone(), shards.clone()));
+        loops.spawn("goal_streams", goal_streams::run(scheduler.clone(), shards.clone()));
     }
-    tasks.spawn(event_stream::run(scheduler.clone(), shards.clone()));
-    tasks.spawn(reconcile::run(scheduler.clone(), shards.clone()));
-    tasks.spawn(gauges::run(scheduler.clone(), shards.clone()));
-    tasks.spawn(execution_stats::train_router(scheduler.directory.clone(), stop.clone(), samples));
+    loops.spawn("event_stream", event_stream::run(scheduler.clone(), shards.clone()));
+    loops.spawn("reconcile", reconcile::run(scheduler.clone(), shards.clone()));
+    loops.spawn("gauges", gauges::run(scheduler.clone(), shards.clone()));
+    loops.spawn("router_training", execution_stats::train_router(scheduler.directory.clone(), stop.clone(), samples));
     let replay = StatsReplay { stats: scheduler.stats.clone(), plans: plans.clone(), stop: stop.clone() };
-    tasks.spawn(replay.recent(scheduler.shards, scheduler.settings.scheduler.recalled_plans));
-    tasks.spawn(keep_fresh(scheduler.clone()));
+    scheduler.tasks.spawn(replay.recent(scheduler.shards, scheduler.settings.scheduler.recalled_plans));
+    loops.spawn("directory", keep_fresh(scheduler.clone()));
     if let Some(limits) = scheduler.namespaces.clone() {
         let (broker, id) = (scheduler.broker.clone(), scheduler.id.clone());
-        tasks.spawn(namespace_limits::share(broker, id, limits, stop.clone()));
+        loops.spawn("namespace_limits", namespace_limits::share(broker, id, limits, stop.clone()));
     }
     if let Some(archive) = scheduler.archive.clone() {
         if let Some(retention) = ArchiveRetention::new(scheduler.clone(), shards.clone(), archive.clone()) {
-            tasks.spawn(retention.run());
+            loops.spawn("archive_retention", retention.run());
         }
-        tasks.spawn(Archiver::new(scheduler.clone(), shards.clone(), archive).run());
+        loops.spawn("archiver", Archiver::new(scheduler.clone(), shards.clone(), archive).run());
     }
     if let (Some(traces), Some(traced)) = (scheduler.traces.clone(), traced) {
-        tasks.spawn(traces::run(traces, plans.clone(), stop.clone(), traced));
+        loops.spawn("traces", traces::run(traces, plans.clone(), stop.clone(), traced));
     }
 }
 
@@ -317,6 +329,12 @@ impl RunningScheduler {
     /// Where `/metrics` is served, if it is.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
+    }
+
+    /// Waits until a background loop has ended, which it must not; returns the reason. The scheduler works no more then,
+    /// `/livez` fails, and the process should end.
+    pub async fn failed(&self) -> String {
+        self.scheduler.loops.supervisor.failed().await
     }
 
     /// Finishes pending commits, releases the shards and stops.

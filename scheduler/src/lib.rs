@@ -19,6 +19,7 @@ mod health_monitor;
 mod hooks;
 mod inbox_poll;
 mod intake;
+mod loops;
 mod namespace_limits;
 mod payload_cache;
 mod plan_reader;

@@ -25,6 +25,7 @@ use crate::directory::Directory;
 use crate::execution_stats::{ExecutionStats, StatsReplay};
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::Hooks;
+use crate::loops::Loops;
 use crate::namespace_limits::NamespaceLimits;
 use crate::payload_cache::PayloadCache;
 use crate::plan_reader::PlanReader;
@@ -72,6 +73,8 @@ pub(crate) struct Scheduler {
     pub(crate) quarantined_plans: Mutex<BTreeSet<PlanId>>,
     /// Changes with every commit of this process; log followers then read again.
     pub(crate) commits: watch::Sender<u64>,
+    /// Starts loops that run as long as the scheduler.
+    pub(crate) loops: Loops,
     pub(crate) tasks: TaskTracker,
     /// Stops the scheduler.
     pub(crate) stop: CancellationToken,

@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use goalmill_broker::{Broker, BrokerError};
 use goalmill_common::clock::Clock;
 use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::supervisor::Supervisor;
 
 use crate::quarantine::QuarantineRecord;
 
@@ -95,7 +96,13 @@ impl StallCounter {
 }
 
 /// Starts the watchdog thread, which runs until the process ends.
-pub(crate) fn start(decisions: Decisions, limit: Duration, clock: Clock, connect: Connect) -> std::io::Result<()> {
+pub(crate) fn start(
+    decisions: Decisions,
+    limit: Duration,
+    clock: Clock,
+    connect: Connect,
+    supervisor: Supervisor,
+) -> std::io::Result<()> {
     let beats = u32::try_from(limit.as_millis() / BEAT.as_millis()).unwrap_or(u32::MAX);
     let watch = move || {
         let mut seen = StallCounter::default();
@@ -106,6 +113,7 @@ pub(crate) fn start(decisions: Decisions, limit: Duration, clock: Clock, connect
             }
         }
     };
+    let watch = move || supervisor.watch_thread("watchdog", watch);
     std::thread::Builder::new().name("watchdog".into()).spawn(watch).map(drop)
 }
 

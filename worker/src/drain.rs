@@ -22,7 +22,7 @@ const WAKE_MS: u64 = 20;
 pub(crate) fn begin(worker: &Arc<Worker>) {
     worker.draining.cancel();
     if !worker.ending.swap(true, Ordering::SeqCst) {
-        worker.tasks.spawn(end(worker.clone()));
+        worker.spawn_watched(&worker.tasks, &worker.ended, "drain", end(worker.clone()));
     }
 }
 

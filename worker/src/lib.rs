@@ -83,15 +83,15 @@ pub async fn start(options: WorkerOptions) -> Result<RunningWorker, WorkerStartE
     let recorder = listener.as_ref().and_then(|_| goalmill_common::telemetry::metrics());
     let (worker, outgoing) = Worker::new(options)?;
     let worker = Arc::new(worker);
-    worker.loops.spawn(heartbeat::send_heartbeats(worker.clone()));
-    worker.loops.spawn(cancel::listen_for_cancellations(worker.clone()));
-    worker.loops.spawn(lease::renew_leases(worker.clone()));
-    worker.loops.spawn(progress::report_progress(worker.clone()));
-    worker.loops.spawn(report::send_reports(worker.clone(), outgoing));
-    worker.pulling.spawn(pull::pull_tasks(worker.clone()));
+    worker.spawn_loop("heartbeats", heartbeat::send_heartbeats(worker.clone()));
+    worker.spawn_loop("cancellations", cancel::listen_for_cancellations(worker.clone()));
+    worker.spawn_loop("leases", lease::renew_leases(worker.clone()));
+    worker.spawn_loop("progress", progress::report_progress(worker.clone()));
+    worker.spawn_loop("reports", report::send_reports(worker.clone(), outgoing));
+    worker.spawn_watched(&worker.pulling, &worker.draining, "pull", pull::pull_tasks(worker.clone()));
     worker.pulling.close();
     if let Some(listener) = listener {
-        worker.loops.spawn(serve::serve(worker.clone(), listener, recorder));
+        worker.spawn_loop("health", serve::serve(worker.clone(), listener, recorder));
     }
     Ok(RunningWorker { worker, address })
 }
@@ -104,6 +104,12 @@ impl RunningWorker {
     /// The address of `/livez`, `/readyz` and `/metrics`; `None` when they are not served.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Waits until a background loop has ended, which it must not; returns the reason. The worker works no more then,
+    /// `/livez` fails, and the process should end.
+    pub async fn failed(&self) -> String {
+        self.worker.supervisor.failed().await
     }
 
     /// Stops pulling, finishes running tasks within `drain_ms` and releases the rest.

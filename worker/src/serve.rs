@@ -37,7 +37,7 @@ pub(crate) async fn bind(address: &str) -> Result<Option<TcpListener>, WorkerSta
 pub(crate) async fn serve(worker: Arc<Worker>, listener: TcpListener, recorder: Option<PrometheusHandle>) {
     let app = HealthApp { worker: worker.clone(), recorder: recorder.clone() };
     let router = Router::new()
-        .route("/livez", get(|| async { "ok\n" }))
+        .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(app);
@@ -59,6 +59,13 @@ async fn upkeep(recorder: Option<PrometheusHandle>) {
     loop {
         tokio::time::sleep(Duration::from_millis(UPKEEP_MS)).await;
         recorder.run_upkeep();
+    }
+}
+
+async fn livez(State(app): State<HealthApp>) -> (StatusCode, String) {
+    match app.worker.supervisor.failure() {
+        None => (StatusCode::OK, "ok\n".into()),
+        Some(reason) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{reason}\n")),
     }
 }
 

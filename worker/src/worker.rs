@@ -14,6 +14,7 @@ use goalmill_common::limits::TaskLimits;
 use goalmill_common::plan::Retry;
 use goalmill_common::random::Random;
 use goalmill_common::report::Report;
+use goalmill_common::supervisor::Supervisor;
 use metrics::gauge;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
@@ -91,6 +92,8 @@ pub(crate) struct Worker {
     pub pulling: TaskTracker,
     pub tasks: TaskTracker,
     pub loops: TaskTracker,
+    /// Watches the loops, the puller and the drain.
+    pub supervisor: Supervisor,
 }
 
 impl Worker {
@@ -143,6 +146,7 @@ impl Worker {
             pulling: TaskTracker::new(),
             tasks: TaskTracker::new(),
             loops: TaskTracker::new(),
+            supervisor: Supervisor::default(),
         };
         Ok((worker, outgoing))
     }
@@ -155,6 +159,23 @@ impl Worker {
     /// Takes over the limits of the installation.
     pub fn apply_limits(&self, limits: TaskLimits) {
         *self.task_limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    /// Runs a loop until the worker stops.
+    pub fn spawn_loop(&self, name: &'static str, run: impl Future<Output = ()> + Send + 'static) {
+        self.spawn_watched(&self.loops, &self.stop, name, run);
+    }
+
+    /// Runs a part of the worker. The worker fails if it ends before it is over.
+    pub fn spawn_watched(
+        &self,
+        tasks: &TaskTracker,
+        over: &CancellationToken,
+        name: &'static str,
+        run: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let over = over.clone();
+        tasks.spawn(self.supervisor.clone().watch(name, move || over.is_cancelled(), run));
     }
 
     /// The jittered wait after consecutive `failures`, counted from 1.

@@ -11,7 +11,7 @@ use goalmill_common::config::{Loaded, Override};
 
 use crate::args::RoleArgs;
 use crate::commands::config::settings;
-use crate::exit::Failed;
+use crate::exit::{Exit, Failed};
 
 /// The goal of the demo.
 pub const DEMO_GOAL: &str = "Plan a 3-day trip to Paris in May with a $2000 budget";
@@ -19,6 +19,12 @@ pub const DEMO_GOAL: &str = "Plan a 3-day trip to Paris in May with a $2000 budg
 /// Loads the settings of a role.
 fn prepare(role: &RoleArgs, flags: &[(&'static str, Option<String>)]) -> Result<Loaded, Failed> {
     load(role.config.as_deref(), &[&[("redis.url", role.redis.clone())], flags].concat())
+}
+
+/// The end of a role one of whose loops ended.
+fn works_no_more(reason: String) -> Failed {
+    tracing::error!("this process ends, to be started again: {reason}");
+    Failed::new(Exit::Internal, reason).help("please report this bug with the log")
 }
 
 /// `off` is an empty address: no metrics.

@@ -45,9 +45,16 @@ pub async fn run(screen: &Screen, args: &SchedulerArgs) -> CommandResult {
     if let Some(metrics) = running.metrics() {
         info!("the metrics are at http://{metrics}/metrics");
     }
-    match running.certificate_reload() {
-        Some(reload) => signals.next_reloading(&reload).await?,
-        None => signals.next().await,
+    let reload = running.certificate_reload();
+    let asked = async {
+        match &reload {
+            Some(reload) => signals.next_reloading(reload).await,
+            None => Ok(signals.next().await),
+        }
+    };
+    tokio::select! {
+        asked = asked => asked?,
+        reason = running.failed() => return Err(super::works_no_more(reason)),
     }
     info!("stopping; a second signal stops at once");
     tokio::select! {
@@ -88,6 +95,7 @@ pub fn failed(error: SchedulerStartError) -> Failed {
             Failed::new(Exit::Other, error.to_string()).help("check `archive` in the settings: docs/archive.md")
         }
         SchedulerStartError::Watchdog(_) => Failed::new(Exit::Other, error.to_string()),
+        SchedulerStartError::Loop(reason) => super::works_no_more(reason),
         SchedulerStartError::Token(_) | SchedulerStartError::Tls(_) | SchedulerStartError::Oidc(_) | SchedulerStartError::Planner(_) | SchedulerStartError::Hook(_) | SchedulerStartError::Models(_) => {
             Failed::invalid(error.to_string())
         }

@@ -49,8 +49,9 @@ pub async fn run(args: &WorkerRunArgs) -> CommandResult {
     tokio::select! {
         () = signals.next() => info!("draining; a second signal hands everything back at once"),
         () = running.draining() => info!("draining, as was asked; a signal hands everything back at once"),
+        reason = running.failed() => return Err(super::works_no_more(reason)),
     }
-    end(&running, &mut signals).await;
+    end(&running, &mut signals).await?;
     info!("worker {} has ended", running.id());
     Ok(Exit::Done)
 }
@@ -73,10 +74,16 @@ pub fn add_shipped_agents(settings: &mut WorkerSettings) {
 }
 
 /// Drains; releases all tasks at the next signal.
-pub async fn end(running: &RunningWorker, signals: &mut Signals) {
+pub async fn end(running: &RunningWorker, signals: &mut Signals) -> Result<(), Failed> {
+    let drain = async {
+        tokio::select! {
+            () = running.drain() => {}
+            () = signals.next() => running.release_all().await,
+        }
+    };
     tokio::select! {
-        () = running.drain() => {}
-        () = signals.next() => running.release_all().await,
+        () = drain => Ok(()),
+        reason = running.failed() => Err(super::works_no_more(reason)),
     }
 }
 

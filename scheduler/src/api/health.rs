@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use goalmill_broker::RefusedCard;
 use goalmill_common::id::ShardId;
 use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::supervisor::Supervisor;
 use goalmill_llm::{ModelRegistry, ModelStats};
 use serde::Serialize;
 
@@ -19,9 +20,17 @@ use crate::quarantine::QuarantineRecord;
 /// A shard that was lost twice within this many heartbeats counts as not owned.
 const RECENT_HEARTBEATS: u32 = 3;
 
-/// Always succeeds while the process answers.
-pub(crate) async fn livez() -> &'static str {
-    "ok\n"
+/// Succeeds while the process answers and all of its loops run.
+pub(crate) async fn livez(State(api): State<Api>) -> Result<&'static str, ApiError> {
+    liveness(&api.scheduler.loops.supervisor)
+}
+
+/// The answer of `/livez`, at any time of a scheduler's life.
+pub(super) fn liveness(supervisor: &Supervisor) -> Result<&'static str, ApiError> {
+    match supervisor.failure() {
+        None => Ok("ok\n"),
+        Some(reason) => Err(Problem::new(ErrorCode::Internal, reason).into()),
+    }
 }
 
 /// The report of a ready scheduler.

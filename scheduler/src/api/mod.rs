@@ -60,6 +60,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::routing::get;
 use goalmill_common::problem::{ErrorCode, Problem};
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -159,11 +160,10 @@ fn is_compressed() -> impl Predicate {
 }
 
 /// Serves `/metrics` until stopped.
-pub(crate) async fn serve_metrics(server: HttpServer, listener: TcpListener) {
-    let Some(handle) = goalmill_common::telemetry::metrics() else { return };
-    server.tasks.spawn(upkeep(server.stop.clone(), handle.clone()));
+pub(crate) async fn serve_metrics(server: HttpServer, listener: TcpListener, handle: PrometheusHandle) {
+    let upkeep = upkeep(server.stop.clone(), handle.clone());
     let router = Router::new().route("/metrics", get(move || async move { handle.render() }));
-    server.serve(listener, router, None).await;
+    tokio::join!(upkeep, server.serve(listener, router, None));
 }
 
 fn routes() -> Router<Api> {
@@ -180,7 +180,7 @@ fn routes() -> Router<Api> {
 }
 
 /// Folds histogram samples until stopped; otherwise they accumulate between scrapes.
-async fn upkeep(stop: CancellationToken, handle: metrics_exporter_prometheus::PrometheusHandle) {
+async fn upkeep(stop: CancellationToken, handle: PrometheusHandle) {
     while !stop.is_cancelled() {
         handle.run_upkeep();
         tokio::select! {

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use goalmill_common::config::ApiSettings;
 use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::supervisor::Supervisor;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -27,6 +28,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use super::health;
 use super::response::ApiError;
 use super::tls::ApiTls;
+use crate::loops::Loops;
 use crate::scheduler::Scheduler;
 
 /// The address at the other end of a request's connection.
@@ -45,6 +47,8 @@ pub(crate) struct HttpServer {
     pub(crate) stop: CancellationToken,
     /// Counts the connections.
     pub(crate) tasks: TaskTracker,
+    /// `/livez` asks it.
+    pub(crate) supervisor: Supervisor,
     /// Time limit of a request's head, and of a TLS handshake.
     pub(crate) head: Duration,
 }
@@ -57,7 +61,8 @@ pub(super) async fn serve_on_thread(
     router: Router,
     tls: Option<Arc<ApiTls>>,
 ) {
-    let router = router.layer(middleware::from_fn_with_state(Handle::current(), run_request));
+    let runtime = (Handle::current(), server.supervisor.clone());
+    let router = router.layer(middleware::from_fn_with_state(runtime, run_request));
     let (ended, end) = oneshot::channel::<()>();
     let run_runtime = move || -> std::io::Result<()> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -81,10 +86,14 @@ pub(super) async fn serve_on_thread(
 }
 
 /// Runs a request on the scheduler's runtime; it is aborted when the client disconnects.
-async fn run_request(State(runtime): State<Handle>, request: Request, next: Next) -> Response {
+async fn run_request(
+    State((runtime, supervisor)): State<(Handle, Supervisor)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let is_plain = request.uri().path_and_query().is_some_and(|asked| asked == "/livez");
     if is_plain && request.method() == Method::GET {
-        return health::livez().await.into_response();
+        return health::liveness(&supervisor).into_response();
     }
     match AbortOnDropHandle::new(runtime.spawn(next.run(request))).await {
         Ok(response) => response,
@@ -99,11 +108,12 @@ async fn run_request(State(runtime): State<Handle>, request: Request, next: Next
 impl HttpServer {
     /// A server that ends with its scheduler.
     pub(crate) fn of(scheduler: &Scheduler) -> Self {
-        Self::new(&scheduler.settings.api, &scheduler.tasks, &scheduler.stop)
+        Self::new(&scheduler.settings.api, &scheduler.loops)
     }
 
-    pub(crate) fn new(settings: &ApiSettings, tasks: &TaskTracker, stop: &CancellationToken) -> Self {
-        Self { stop: stop.clone(), tasks: tasks.clone(), head: Duration::from_millis(settings.head_ms) }
+    pub(crate) fn new(settings: &ApiSettings, loops: &Loops) -> Self {
+        let Loops { tasks, stop, supervisor } = loops.clone();
+        Self { stop, tasks, supervisor, head: Duration::from_millis(settings.head_ms) }
     }
 
     /// Serves until stopped, then waits for open requests.

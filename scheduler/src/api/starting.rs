@@ -1,4 +1,4 @@
-//! Served while a scheduler starts: `/livez` is 200, every other address answers 503 with what the start waits for.
+//! Served while a scheduler starts: `/livez` is as always, every other address answers 503 with what the start waits for.
 
 use std::sync::Arc;
 
@@ -32,7 +32,9 @@ impl StartingApi {
     ) -> Self {
         let started = server.stop.child_token();
         let status = status.clone();
-        let router = Router::new().route("/livez", get(health::livez)).fallback(async move || respond(&status));
+        let supervisor = server.supervisor.clone();
+        let livez = get(async move || health::liveness(&supervisor));
+        let router = Router::new().route("/livez", livez).fallback(async move || respond(&status));
         let starting = HttpServer { stop: started.clone(), ..server.clone() };
         let serving = server.tasks.spawn(starting.serve_for_now(listener, router, tls));
         Self { started, serving }

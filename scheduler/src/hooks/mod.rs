@@ -20,7 +20,8 @@ use goalmill_common::revision::RevisionStrategy;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+
+use crate::loops::Loops;
 
 pub use goalmill_common::config::HookPoint as Point;
 
@@ -141,13 +142,12 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// Starts the hooks of the settings and those of the embedding program; they deliver calls until `stop`.
+    /// Starts the hooks of the settings and those of the embedding program; they deliver calls until the scheduler stops.
     pub(crate) fn start(
         settings: &[HookSettings],
         own: Vec<Arc<dyn Hook>>,
         random: Random,
-        tasks: &TaskTracker,
-        stop: &CancellationToken,
+        loops: &Loops,
     ) -> Result<Self, String> {
         let mut all: Vec<Arc<dyn Hook>> = own;
         for settings in settings {
@@ -155,7 +155,7 @@ impl Hooks {
         }
         let all = all.into_iter().map(|hook| {
             let (queue, calls) = mpsc::channel(QUEUE_MAX);
-            tasks.spawn(deliver(hook.clone(), calls, stop.clone()));
+            loops.spawn("hook", deliver(hook.clone(), calls, loops.stop.clone()));
             (hook, queue)
         });
         Ok(Self { all: all.collect(), random, permits: Semaphore::new(DECISIONS_MAX) })
@@ -309,7 +309,9 @@ async fn deliver(hook: Arc<dyn Hook>, mut calls: mpsc::Receiver<HookCall>, stop:
                 Err(HookError::Gone) => {
                     count("disabled");
                     tracing::warn!(hook = hook.name(), "hook `{}` wants no more calls", hook.name());
-                    return;
+                    // Without a receiver the queue counts further calls as dropped.
+                    drop(calls);
+                    return stop.cancelled().await;
                 }
                 Err(HookError::Failed(_)) if tried < TRIES => {
                     count("retry");

@@ -220,7 +220,8 @@ impl Membership {
                     metrics::counter!("goalmill_shards_lost_total").increment(1);
                     tracing::warn!(%shard, "shard {shard} was lost: {why}");
                 }
-                Err(error) => tracing::error!(%shard, "the loop of shard {shard} failed: {error}"),
+                // A new owner recovers it carefully, because this one died over it.
+                Err(error) => self.scheduler.loops.report(&format!("shard {shard}"), &error),
             }
         }
         has_lost

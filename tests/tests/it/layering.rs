@@ -75,7 +75,10 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
     &["planning_steps"],
     &["execution_stats", "health_monitor", "hooks", "namespace_limits", "traces", "traces_disabled"],
     &["directory", "event_log"],
-    &["busy_poll", "dead_letter_counter", "payload_cache", "plan_reader", "quality", "run_blocking", "start_status"],
+    &[
+        "busy_poll", "dead_letter_counter", "loops", "payload_cache", "plan_reader", "quality", "run_blocking",
+        "start_status",
+    ],
     &["redis_gauges", "token_secret"],
 ];
 

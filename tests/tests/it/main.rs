@@ -60,6 +60,7 @@ mod stats;
 mod stored_plans;
 mod story;
 mod streaming;
+mod supervision;
 mod tls;
 mod traces;
 mod waits;

@@ -71,8 +71,12 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
     let dev =
         banner::BannerFacts { args, settings: &settings, store: &store, model: &model, metrics: running.metrics() };
     banner::print(screen, &dev, &cards, &client).await?;
-    let exit = serve(screen, args, &client, demo_agents.as_ref(), &mut signals).await;
-    worker::end(&worker, &mut signals).await;
+    let exit = tokio::select! {
+        exit = serve(screen, args, &client, demo_agents.as_ref(), &mut signals) => exit,
+        reason = running.failed() => return Err(super::works_no_more(reason)),
+        reason = worker.failed() => return Err(super::works_no_more(reason)),
+    };
+    worker::end(&worker, &mut signals).await?;
     tokio::select! {
         () = running.stop() => {}
         () = signals.next() => {}

@@ -1,11 +1,12 @@
 //! The journal file: every write, so that a process can go on where another ended.
 //!
-//! `goalmill journal 2\n`, then records: length of the body, CRC-32 of these four bytes, CRC-32 of the body
+//! `goalmill journal 2 <format>\n`, then records: length of the body, CRC-32 of these four bytes, CRC-32 of the body
 //! (u32 each, little endian), body. A body is the time of the write in Unix milliseconds and a [`Write`], in
 //! postcard's format. A record cut off at the end of the file is the trace of a sudden end and is dropped;
 //! anything else that does not read back is damage, and the file is refused.
 //!
-//! A later version must read this one: see `docs/decisions/0012-journals-keep-their-readers.md`.
+//! `<format>` is a hash of how the records of a sample are written, so that it changes with every change of their types; a
+//! test computes it. A later version must read this one: see `docs/decisions/0012-journals-keep-their-readers.md`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write as _};
@@ -16,7 +17,11 @@ use super::record::Write;
 use crate::BrokerError;
 
 const NAME: &str = "journal.v1";
-const HEADER: &[u8] = b"goalmill journal 2\n";
+const HEADER: &[u8] = b"goalmill journal 2 14293c0c\n";
+/// The first line of files of earlier builds, whose records are those of [`HEADER`].
+const HEADER_WITHOUT_FORMAT: &[u8] = b"goalmill journal 2\n";
+/// With this every journal begins.
+const JOURNAL: &[u8] = b"goalmill journal ";
 /// Bytes from which the file is rewritten as one snapshot when it is opened.
 const COMPACT_BYTES: usize = 8 << 20;
 /// Length and two checksums.
@@ -41,12 +46,13 @@ impl Journal {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
         let (store, good) = replay(&bytes, &path)?;
+        let is_current = bytes.starts_with(HEADER) || good == 0;
         if good < bytes.len() {
             let cut = bytes.len() - good;
             tracing::warn!("the last write in `{}` is incomplete; {cut} bytes were cut off", path.display());
         }
         let mut journal = Self { file, path: path.clone(), broken: None, buffer: Vec::new() };
-        if good >= COMPACT_BYTES {
+        if good >= COMPACT_BYTES || !is_current {
             return journal.compact(now, store);
         }
         journal.file.set_len(good as u64).map_err(failed)?;
@@ -112,7 +118,7 @@ fn open_locked(path: &Path) -> Result<File, BrokerError> {
 }
 
 /// Writes one record over what `buffer` held.
-fn encode(mut buffer: Vec<u8>, now: u64, write: &Write<'_>) -> Result<Vec<u8>, String> {
+pub(super) fn encode(mut buffer: Vec<u8>, now: u64, write: &Write<'_>) -> Result<Vec<u8>, String> {
     buffer.clear();
     buffer.resize(PREFIX_BYTES, 0);
     let mut buffer = postcard::to_extend(&(now, write), buffer).map_err(|e| e.to_string())?;
@@ -130,10 +136,8 @@ fn replay(bytes: &[u8], path: &Path) -> Result<(MemoryStore, usize), BrokerError
     if bytes.len() < HEADER.len() && HEADER.starts_with(bytes) {
         return Ok((store, 0));
     }
-    let mut rest = bytes.strip_prefix(HEADER).ok_or_else(|| {
-        let why = "is no journal of this version; move it away or give another `--data-dir`";
-        BrokerError::Corrupt(format!("`{}` {why}", path.display()))
-    })?;
+    let body = bytes.strip_prefix(HEADER).or_else(|| bytes.strip_prefix(HEADER_WITHOUT_FORMAT));
+    let mut rest = body.ok_or_else(|| BrokerError::Corrupt(format!("`{}` {}", path.display(), foreign(bytes))))?;
     loop {
         let at = bytes.len() - rest.len();
         let damaged = |why: &str| {
@@ -149,6 +153,21 @@ fn replay(bytes: &[u8], path: &Path) -> Result<(MemoryStore, usize), BrokerError
             Split::End => return Ok((store, at)),
         }
     }
+}
+
+/// Why a file cannot be read that does not begin with [`HEADER`].
+fn foreign(bytes: &[u8]) -> String {
+    let line = |bytes: &[u8]| {
+        String::from_utf8_lossy(bytes.split(|byte| *byte == b'\n').next().unwrap_or_default()).into_owned()
+    };
+    if !bytes.starts_with(JOURNAL) {
+        return "is no journal; move it away or give another `--data-dir`".into();
+    }
+    format!(
+        "was written by another build: it says `{}`, this build writes `{}`; start that build, or give another `--data-dir`",
+        line(bytes),
+        line(HEADER)
+    )
 }
 
 enum Split<'a> {
@@ -185,6 +204,7 @@ mod tests {
     use goalmill_common::limits::TaskLimits;
     use std::sync::Arc;
 
+    use super::super::journal_samples::sample_records;
     use super::*;
     use crate::embedded::open;
     use crate::{Activity, Broker, Claim, Commit, Committed, InboxCursor, Install, PlanWrite, TaskWrite};
@@ -286,12 +306,42 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_of_a_later_version_is_refused_and_left_alone() {
+    async fn a_file_of_another_build_is_refused_and_left_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let later = b"goalmill journal 3\nwho knows";
-        std::fs::write(dir.path().join(NAME), later).unwrap();
-        assert!(matches!(open(Some(dir.path()), Clock::system()), Err(BrokerError::Corrupt(_))));
-        assert_eq!(std::fs::read(dir.path().join(NAME)).unwrap(), later);
+        for first in ["goalmill journal 3", "goalmill journal 2 ffffffff"] {
+            let other = format!("{first}\nwho knows").into_bytes();
+            std::fs::write(dir.path().join(NAME), &other).unwrap();
+            let refused = open(Some(dir.path()), Clock::system()).err();
+            let names_it = |why: &String| why.contains(&format!("`{first}`")) && why.contains("another build");
+            assert!(matches!(&refused, Some(BrokerError::Corrupt(why)) if names_it(why)), "{refused:?}");
+            assert_eq!(std::fs::read(dir.path().join(NAME)).unwrap(), other);
+        }
+    }
+
+    /// `journal-2` was written by the build of 28 November 2026, whose files do not name a format: one plan of one step.
+    #[tokio::test]
+    async fn a_file_of_the_last_build_without_a_format_is_read_and_gets_one() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(NAME), include_bytes!("journal-2")).unwrap();
+        let plan = "p3-j2v5qsydp9tnwscd".into();
+        for _ in 0..2 {
+            let broker = open(Some(dir.path()), Clock::system()).unwrap();
+            assert_eq!(broker.summary(&plan).await.unwrap()["status"], "completed");
+            assert!(!broker.log(&plan, 0, 99).await.unwrap().is_empty());
+            drop(broker);
+            assert!(std::fs::read(dir.path().join(NAME)).unwrap().starts_with(HEADER));
+        }
+    }
+
+    #[test]
+    fn the_first_line_names_the_format_of_the_records() {
+        let expected = format!("goalmill journal 2 {:08x}\n", crc32fast::hash(&sample_records()));
+        let header = String::from_utf8_lossy(HEADER);
+        assert_eq!(
+            header, expected,
+            "the records have changed: HEADER is to be `expected`, and files with `header` \
+            still need a reader (docs/decisions/0131)"
+        );
     }
 
     fn install() -> Install {

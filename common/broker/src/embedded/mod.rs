@@ -7,6 +7,8 @@ mod commit;
 mod core;
 mod deadlines;
 mod journal;
+#[cfg(test)]
+mod journal_samples;
 mod memory_store;
 mod reader;
 mod record;

@@ -1,7 +1,10 @@
 #!lua name=goalmill
 -- version 1
--- A process replaces a library of an older version and leaves a later one. So a function keeps its meaning for older
--- callers: arguments and answers are only added, and each change of this text after a release raises the version.
+local BUILD = ''
+-- A process loads this text twice. The library of its build, `goalmill_<hash of this text>`, has all functions, each with
+-- `_<hash>` behind its name, so that builds with other texts work on the same server. The library `goalmill` has
+-- those that other programs may call (docs/protocol.md): their arguments and answers are only added, and a change of
+-- one of them after a release raises the version, which replaces an older library `goalmill`.
 
 -- Everything that must happen as a whole. A script's writes are not undone when it fails half-way, so each
 -- function checks whatever could fail before its first write. Payloads are bytes that nobody here looks into.
@@ -616,8 +619,12 @@ local function probe(keys, args)
 end
 
 local function define(name, callback, flags)
-  redis.register_function { function_name = 'goalmill_' .. name, callback = callback, flags = flags }
+  redis.register_function { function_name = 'goalmill_' .. name .. BUILD, callback = callback, flags = flags }
 end
+
+define('send', send, { 'allow-oom' })
+define('extend', extend, { 'allow-oom' })
+if BUILD == '' then return end
 
 -- Memory may be short where refusing would stop running plans; `install` and `answer` are refused then.
 define('commit', commit, { 'allow-oom' })
@@ -625,8 +632,6 @@ define('acquire', acquire, { 'allow-oom' })
 define('renew', renew, { 'allow-oom' })
 define('release', release, { 'allow-oom' })
 define('install', install, {})
-define('send', send, { 'allow-oom' })
-define('extend', extend, { 'allow-oom' })
 define('trim', trim, { 'allow-oom' })
 define('discard', discard, { 'allow-oom' })
 define('remove_type', remove_type, { 'allow-oom' })

@@ -1,4 +1,6 @@
-//! The function library: its names, and how it gets to the server.
+//! The functions: their names, and how they get to the server.
+
+use std::sync::LazyLock;
 
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Value, cmd};
@@ -6,8 +8,9 @@ use redis::{Cmd, Value, cmd};
 use super::Result;
 use super::error::to_broker_error;
 
-const LIBRARY_NAME: &str = "goalmill";
-const LIBRARY: &str = include_str!("functions.lua");
+/// The library for other programs.
+const PUBLIC_NAME: &str = "goalmill";
+const TEXT: &str = include_str!("functions.lua");
 
 /// A function of the library; `functions.lua` says what keys and arguments it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +74,7 @@ impl Function {
     pub(super) fn sized<K: redis::ToRedisArgs>(self, keys: &[K], count: usize, bytes: usize) -> Cmd {
         let mut call = Cmd::with_capacity(count + 3, bytes);
         let command = if self == Self::Recent { "FCALL_RO" } else { "FCALL" };
-        call.arg(command).arg(self.name()).arg(keys.len());
+        call.arg(command).arg([self.name(), BUILD.as_str()].concat()).arg(keys.len());
         for key in keys {
             call.arg(key);
         }
@@ -79,18 +82,51 @@ impl Function {
     }
 }
 
-/// Loads the library unless the server has this very text, or that of a later version: while an installation is upgraded,
-/// the later library serves processes of both versions. Loading needs memory that a full server has not.
+/// The library of this build: its name, and its text.
+struct Library {
+    name: String,
+    text: String,
+}
+
+/// What stands behind the names of this build's functions: a hash of their text.
+static BUILD: LazyLock<String> = LazyLock::new(|| format!("_{:08x}", crc32fast::hash(TEXT.as_bytes())));
+
+static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
+    let build = BUILD.as_str();
+    let name = format!("{PUBLIC_NAME}{build}");
+    let text =
+        TEXT.replacen(PUBLIC_NAME, &name, 1).replacen("local BUILD = ''", &format!("local BUILD = '{build}'"), 1);
+    Library { name, text }
+});
+
+/// Loads the library of this build, and the one for other programs, unless the server has them. Loading needs memory
+/// that a full server has not.
+///
+/// No build replaces what another one calls: each has names of its own. A library `goalmill` of the same version stays as
+/// it is; one of a build before names had a hash holds all functions of that build.
 pub(super) async fn load(line: &mut impl ConnectionLike) -> Result<()> {
-    let mut list = cmd("FUNCTION");
-    list.arg("LIST").arg("LIBRARYNAME").arg(LIBRARY_NAME).arg("WITHCODE");
-    let libraries: Value = list.query_async(line).await.map_err(to_broker_error)?;
-    if library_text(&libraries).is_some_and(|text| text == LIBRARY || version(text) > version(LIBRARY)) {
-        return Ok(());
+    if loaded(line, &LIBRARY.name).await?.is_none() {
+        load_text(line, &LIBRARY.text).await?;
     }
-    let _name: String =
-        cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(LIBRARY).query_async(line).await.map_err(to_broker_error)?;
+    let public = loaded(line, PUBLIC_NAME).await?;
+    if public.is_none_or(|text| version(&text) < version(TEXT)) {
+        load_text(line, TEXT).await?;
+    }
     Ok(())
+}
+
+async fn load_text(line: &mut impl ConnectionLike, text: &str) -> Result<()> {
+    let _name: String =
+        cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(text).query_async(line).await.map_err(to_broker_error)?;
+    Ok(())
+}
+
+/// The text of a library that the server has.
+async fn loaded(line: &mut impl ConnectionLike, name: &str) -> Result<Option<String>> {
+    let mut list = cmd("FUNCTION");
+    list.arg("LIST").arg("LIBRARYNAME").arg(name).arg("WITHCODE");
+    let libraries: Value = list.query_async(line).await.map_err(to_broker_error)?;
+    Ok(library_text(&libraries).map(str::to_owned))
 }
 
 /// The text of a library in a reply of `FUNCTION LIST`.

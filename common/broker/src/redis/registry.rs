@@ -125,7 +125,7 @@ impl Connections {
         Ok(alive)
     }
 
-    /// Subscribes to the scheduler's own channel, unless it is.
+    /// Subscribes to the scheduler's own channel at the current primary, unless it is.
     pub(super) async fn announce_presence(&self, id: &str) -> Result<()> {
         let mut presence = self.presence.lock().await;
         if presence.get_mut(id).is_none_or(Subscription::is_broken) {

@@ -62,22 +62,23 @@ impl Subscription {
                         return Ok(messages);
                     }
                 }
-                () = self.connection.ended() => {
-                    return Err(BrokerError::Unavailable("the service has another primary".into()));
-                }
+                () = self.connection.ended() => return Err(left()),
                 () = &mut woken => return Ok(Vec::new()),
                 () = &mut wait => return Ok(Vec::new()),
             }
         }
     }
 
-    /// Whether the connection has ended.
+    /// Whether the connection has ended, or leads to a former primary: what is published there is heard by nobody.
     pub(super) fn is_broken(&mut self) -> bool {
         self.received().is_err()
     }
 
     /// The messages that have arrived.
     fn received(&mut self) -> Result<Vec<Broadcast>> {
+        if self.connection.is_former() {
+            return Err(left());
+        }
         let mut messages = Vec::new();
         loop {
             let push = match self.pushes.try_recv() {
@@ -88,6 +89,10 @@ impl Subscription {
             messages.extend(parse_push(&self.keys, push)?);
         }
     }
+}
+
+fn left() -> BrokerError {
+    BrokerError::Unavailable("the service has another primary".into())
 }
 
 /// Parses a push: `None` when it is not a message of ours, an error when it is the last.

@@ -40,19 +40,72 @@ async fn functions_that_were_flushed_are_loaded_again() {
     assert_eq!(broker.commit(&commit("t1", 1, &[])).await.unwrap(), Committed::Applied);
 }
 
+/// The library of the build of 28 November 2026, which all builds shared.
+const FORMER: &str = include_str!("functions_version_1.lua");
+
+async fn load(server: &Server, library: &str) {
+    let mut load = cmd("FUNCTION");
+    load.arg("LOAD").arg("REPLACE").arg(library);
+    let _: Value = load.query_async(&mut server.raw().await).await.unwrap();
+}
+
+/// The libraries that a server has, as text.
+async fn libraries(server: &Server, pattern: &str) -> String {
+    let mut list = cmd("FUNCTION");
+    list.arg("LIST").arg("LIBRARYNAME").arg(pattern).arg("WITHCODE");
+    let list: Value = list.query_async(&mut server.raw().await).await.unwrap();
+    format!("{list:?}")
+}
+
 #[tokio::test]
-async fn a_library_of_an_older_version_is_replaced_and_a_later_one_stays() {
+async fn a_library_for_others_of_an_older_version_is_replaced_and_a_later_one_stays() {
     const LIBRARY: &str = include_str!("../../src/redis/functions.lua");
     let server = Server::start(&[]).await;
-    let mut raw = server.raw().await;
     for (version, stays) in [("0", false), ("1000", true)] {
         let text = LIBRARY.replacen("-- version 1\n", &format!("-- version {version}\n"), 1);
         assert_ne!(text, LIBRARY);
-        let _: Value = cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(&text).query_async(&mut raw).await.unwrap();
+        load(&server, &text).await;
         server.open().await;
-        let list: Value = cmd("FUNCTION").arg("LIST").arg("WITHCODE").query_async(&mut raw).await.unwrap();
-        assert_eq!(format!("{list:?}").contains(&format!("-- version {version}")), stays, "version {version}");
+        let found = libraries(&server, "goalmill").await;
+        assert_eq!(found.contains(&format!("-- version {version}")), stays, "version {version}");
     }
+}
+
+#[tokio::test]
+async fn builds_with_other_functions_work_on_one_server() {
+    let server = Server::start(&[]).await;
+    load(&server, FORMER).await;
+    let broker = server.open().await;
+    own(&*broker, "t1").await;
+    broker.probe(4).await.unwrap();
+    assert_eq!(broker.commit(&commit("t1", 1, &[plan(1, 0, 1, Activity::Begins)])).await.unwrap(), Committed::Applied);
+    assert!(libraries(&server, "goalmill").await.contains("-- A process replaces a library"), "the former one stays");
+    let mut renew = cmd("FCALL");
+    renew.arg("goalmill_renew").arg(1).arg(Keys::default().owner(SHARD)).arg("t1");
+    assert_eq!(renew.query_async::<i64>(&mut server.raw().await).await.unwrap(), 1, "a former process works");
+
+    // Another build, whose functions have the former names and answer something else.
+    let names = ["commit", "probe", "renew"];
+    let define =
+        |name| format!("redis.register_function('goalmill_{name}', function() return 'TYPE 1 stream hash' end)\n");
+    load(&server, &format!("#!lua name=goalmill\n-- version 1\n{}", names.map(define).concat())).await;
+    broker.probe(4).await.unwrap();
+    assert!(broker.renew(SHARD, "t1").await.unwrap());
+    assert_eq!(broker.commit(&commit("t1", 2, &[])).await.unwrap(), Committed::Applied);
+    // A former process starts again.
+    load(&server, FORMER).await;
+    assert_eq!(broker.commit(&commit("t1", 3, &[])).await.unwrap(), Committed::Applied);
+}
+
+#[tokio::test]
+async fn others_find_the_functions_of_the_protocol_and_no_more() {
+    let server = Server::start(&[]).await;
+    server.open().await;
+    let found = libraries(&server, "goalmill").await;
+    for (name, is_there) in [("goalmill_extend", true), ("goalmill_send", true), ("goalmill_commit", false)] {
+        assert_eq!(found.contains(&format!("\"{name}\"")), is_there, "{name}: {found}");
+    }
+    server.function("goalmill_commit").await;
 }
 
 #[tokio::test]

@@ -184,7 +184,10 @@ async fn a_former_primary_is_left_before_it_is_demoted() {
     own(&*broker, "t1").await;
     assert_eq!(broker.commit(&commit("t1", 1, &[])).await.unwrap(), Committed::Applied);
     let (mut reader, mut ears) = (broker.reader().await.unwrap(), broker.reader().await.unwrap());
-    assert_eq!(ears.messages(0).await.unwrap(), []);
+    let mut idle = broker.reader().await.unwrap();
+    assert_eq!((ears.messages(0).await.unwrap(), idle.messages(0).await.unwrap()), (vec![], vec![]));
+    broker.announce_presence("s1").await.unwrap();
+    assert_eq!(broker.are_present(&["s1".into()]).await.unwrap(), [true]);
     let reading = tokio::spawn(async move { reader.inbox(SHARD, &InboxCursor::start(), 10, 60_000_000).await });
     let hearing = tokio::spawn(async move { ears.messages(60_000_000).await });
     blocked(&primary, 1).await;
@@ -205,6 +208,12 @@ async fn a_former_primary_is_left_before_it_is_demoted() {
         redis::cmd("HGET").arg(owner).arg("commit").query_async::<String>(&mut line).await.unwrap()
     };
     assert_eq!((commits(&replica).await.as_str(), commits(&primary).await.as_str()), ("2", "1"));
+    let unheard = idle.messages(0).await;
+    assert!(matches!(unheard, Err(BrokerError::Unavailable(_))), "{unheard:?}");
+    // The former primary still has the subscription, and nothing ends it.
+    assert_eq!(broker.are_present(&["s1".into()]).await.unwrap(), [false]);
+    broker.announce_presence("s1").await.unwrap();
+    assert_eq!(broker.are_present(&["s1".into()]).await.unwrap(), [true]);
 }
 
 #[tokio::test]

@@ -79,6 +79,14 @@ impl Server {
         says(&format!("process_id:{pid}")) && says("loading:0")
     }
 
+    /// The name that a function of this build has.
+    pub async fn function(&self, name: &str) -> String {
+        let list: redis::Value = cmd("FUNCTION").arg("LIST").query_async(&mut self.raw().await).await.unwrap();
+        let list = format!("{list:?}");
+        let at = list.find(&format!("{name}_")).expect("the build's own library is loaded");
+        list[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
+    }
+
     /// Kills the server as a crash would.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

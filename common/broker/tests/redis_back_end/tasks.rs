@@ -187,7 +187,11 @@ async fn consumers_that_hold_nothing_are_forgotten_and_others_are_not() {
         let _: Value = create.query_async(&mut raw).await.unwrap();
     }
     let mut prune = cmd("FCALL");
-    prune.arg("goalmill_prune").arg(1).arg(Keys::default().steps(&queue)).arg(keys::WORKERS_GROUP);
+    prune
+        .arg(server.function("goalmill_prune").await)
+        .arg(1)
+        .arg(Keys::default().steps(&queue))
+        .arg(keys::WORKERS_GROUP);
     let mut older = prune.clone();
     assert_eq!(older.arg(3_600_000).arg(100).query_async::<i64>(&mut raw).await.unwrap(), 0);
     assert_eq!(prune.clone().arg(-1).arg(2).query_async::<i64>(&mut raw).await.unwrap(), 2);

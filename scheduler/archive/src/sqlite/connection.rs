@@ -1,5 +1,6 @@
 //! A connection on its own thread, because its calls block.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ impl ConnectionThread {
         let (sender, mut jobs) = mpsc::channel::<Job>(WAITING_MAX);
         let thread = std::thread::Builder::new().name("archive".into()).spawn(move || {
             while let Some(job) = jobs.blocking_recv() {
-                job(&mut connection);
+                // A call that panics fails alone: an open transaction is rolled back when it is dropped.
+                drop(catch_unwind(AssertUnwindSafe(|| job(&mut connection))));
             }
         });
         thread.map_err(|error| ArchiveError::Unavailable(format!("its thread cannot be started: {error}")))?;
