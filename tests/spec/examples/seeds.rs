@@ -23,19 +23,45 @@ fn main() -> std::io::Result<()> {
     let survey = survey(first..first + count, &laws);
     let mut out = stdout().lock();
     writeln!(out, "{}", survey.pairs.table())?;
-    writeln!(out, "{:?}", survey.laws)?;
-    writeln!(
-        out,
-        "{} kept, {} excused, {} found, {} invalid, undecided {:?}",
-        survey.kept, survey.excused, survey.found.len(), survey.invalid, survey.undecided
-    )?;
-    for (seed, case, finding) in survey.found.into_iter().filter(|(.., finding)| !is_only_without || finding.expected.laws.is_empty()).take(usize::try_from(shown).unwrap_or(usize::MAX)) {
+    writeln!(out, "{}", survey.summary())?;
+    if std::env::args().any(|word| word == "one-of-each-law") {
+        return one_of_each_law(survey);
+    }
+    for (seed, case, finding) in survey
+        .found
+        .into_iter()
+        .filter(|(.., finding)| !is_only_without || finding.expected.laws.is_empty())
+        .take(usize::try_from(shown).unwrap_or(usize::MAX))
+    {
         let laws = finding.expected.laws.clone();
         let small = shrink(case, &|other| other.kind == finding.kind && other.expected.laws.is_subset(&laws));
         let text = serde_json::to_string(&small)?;
         writeln!(out, "\nseed {seed}: {:?} {}\n  laws {laws:?}\n  {text}", finding.kind, finding.text)?;
         if let goalmill_spec::Verdict::Found(finding) = goalmill_spec::check_engine(&small) {
             writeln!(out, "  small: {:?} {}\n  laws {:?}", finding.kind, finding.text, finding.expected.laws)?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints one small case for each law that is not kept.
+fn one_of_each_law(survey: goalmill_spec::Survey) -> std::io::Result<()> {
+    let mut shown = BTreeSet::new();
+    let mut found = survey.found;
+    found.sort_by_key(|(.., finding)| finding.expected.laws.len());
+    for (seed, case, finding) in found {
+        for law in finding.expected.laws.clone() {
+            if shown.contains(&law) {
+                continue;
+            }
+            let small = shrink(case.clone(), &|other| other.expected.laws.contains(&law));
+            if let goalmill_spec::Verdict::Found(finding) = goalmill_spec::check_engine(&small) {
+                if finding.expected.laws.len() == 1 {
+                    shown.insert(law);
+                    let text = serde_json::to_string(&small)?;
+                    writeln!(stdout(), "\n{law:?} (seed {seed}): {:?} {}\n{text}", finding.kind, finding.text)?;
+                }
+            }
         }
     }
     Ok(())

@@ -10,8 +10,8 @@ use crate::run::{Ask, Run};
 /// What became of a case.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// Validation refuses the document.
-    Invalid,
+    /// Validation refuses the document, with this code.
+    Invalid(String),
     /// The laws do not say what happens.
     Undecided(Undecided),
     /// The driver did what the laws say.
@@ -46,7 +46,14 @@ pub enum Difference {
 
 /// Compares the engine with the laws.
 pub fn check_engine(case: &Case) -> Verdict {
-    let Ok(plan) = case.plan() else { return Verdict::Invalid };
+    let plan = match case.plan() {
+        Ok(plan) => plan,
+        Err(issues) => {
+            return Verdict::Invalid(
+                issues.into_iter().map(|issue| format!("{}: {}", issue.code, issue.detail)).next().unwrap_or_default(),
+            );
+        }
+    };
     if has_random_waits(&plan) {
         return Verdict::Undecided(Undecided::Random);
     }
@@ -54,7 +61,7 @@ pub fn check_engine(case: &Case) -> Verdict {
     let order = match &driven {
         Ok(run) => &run.asks[..],
         Err(Stopped::Stuck(asks)) => asks,
-        Err(Stopped::Refused(_)) => return Verdict::Invalid,
+        Err(Stopped::Refused(why)) => return Verdict::Invalid(why.clone()),
     };
     match interpreter::run(&plan, &case.script, order) {
         Err(why) => Verdict::Undecided(why),

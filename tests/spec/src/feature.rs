@@ -10,16 +10,20 @@ use crate::script::Does;
 
 /// The names of features, as the table shows them.
 pub const FEATURES: [&str; 30] = [
-    "dependency", "join", "condition", "status", "retry", "timeout", "fallback", "expected", "skip", "continue", "loop",
-    "map", "plan", "wait", "event", "undo", "always", "parallel", "sequential", "failures", "budget", "deadline", "cancel",
-    "busy", "refuse", "cut", "lost", "silent", "failed", "partial",
+    "dependency", "join", "condition", "status", "retry", "timeout", "fallback", "expected", "skip", "continue",
+    "loop", "map", "plan", "wait", "event", "undo", "always", "parallel", "sequential", "failures", "budget",
+    "deadline", "cancel", "busy", "refuse", "cut", "lost", "silent", "failed", "partial",
 ];
 
 /// The features of a case; what agents did counts as far as they were asked.
 pub fn features(case: &Case, plan: &Plan, run: &Run) -> BTreeSet<&'static str> {
     let mut found = BTreeSet::new();
     of_plan(plan, &mut found);
-    let mut note = |name, is| if is { found.extend([name]) };
+    let mut note = |name, is| {
+        if is {
+            found.extend([name])
+        }
+    };
     note("cancel", case.script.cancel_ms.is_some_and(|at_ms| at_ms <= run.ended_ms));
     note("deadline", case.script.deadline_ms.is_some());
     note("failed", run.code.is_some());
@@ -41,7 +45,11 @@ pub fn features(case: &Case, plan: &Plan, run: &Run) -> BTreeSet<&'static str> {
 }
 
 fn of_plan(plan: &Plan, found: &mut BTreeSet<&'static str>) {
-    let mut note = |name, is| if is { found.extend([name]) };
+    let mut note = |name, is| {
+        if is {
+            found.extend([name])
+        }
+    };
     note("parallel", plan.max_parallel.is_some());
     note("sequential", plan.strategy == Strategy::Sequential);
     note("failures", plan.failures_max.is_some());
@@ -51,7 +59,11 @@ fn of_plan(plan: &Plan, found: &mut BTreeSet<&'static str>) {
 }
 
 fn of_step(step: &Step, found: &mut BTreeSet<&'static str>) {
-    let mut note = |name, is| if is { found.extend([name]) };
+    let mut note = |name, is| {
+        if is {
+            found.extend([name])
+        }
+    };
     let wait = step.wait.as_deref();
     note("dependency", !step.dependencies.is_empty());
     note("join", step.join != Join::All);

@@ -14,7 +14,8 @@ const ACTS: usize = 6;
 
 /// A random case.
 pub fn generate(seed: u64) -> Case {
-    let mut generator = Generator { random: StdRng::seed_from_u64(seed), steps: 0, script: Script::default(), has_budget: false };
+    let mut generator =
+        Generator { random: StdRng::seed_from_u64(seed), steps: 0, script: Script::default(), has_budget: false };
     generator.has_budget = generator.one_in(6);
     let document = generator.plan(0);
     if generator.one_in(6) {
@@ -38,12 +39,18 @@ struct Generator {
 /// A step that others may depend on.
 struct Earlier {
     id: String,
-    /// Whether its outputs have `n` and `list` if it completes.
+    /// Whether its outputs may have `n`.
     gives_number: bool,
+    /// Whether its failure counts as a skip.
+    never_fails: bool,
 }
 
 impl Generator {
     fn below(&mut self, bound: u64) -> u64 {
+        self.random.random_range(0..bound)
+    }
+
+    fn pick(&mut self, bound: usize) -> usize {
         self.random.random_range(0..bound)
     }
 
@@ -61,7 +68,9 @@ impl Generator {
         for _ in 0..count {
             let step = self.step(depth, &earlier);
             let gives_number = step.get("action").is_some() && step.get("for_each").is_none();
-            earlier.push(Earlier { id: step["id"].as_str().unwrap_or_default().to_owned(), gives_number });
+            let never_fails = step.get("on_failure").is_some_and(|word| word == "skip");
+            let id = step["id"].as_str().unwrap_or_default().to_owned();
+            earlier.push(Earlier { id, gives_number, never_fails });
             steps.push(Value::Object(step));
         }
         let mut plan = Map::new();
@@ -161,7 +170,7 @@ impl Generator {
         let action = format!("l{}", self.steps);
         self.acts(&action, 1);
         let mut inputs = Map::from_iter([("plan".to_owned(), Value::from("{{ plan.status }}"))]);
-        let seen = earlier.get(self.below(earlier.len() as u64) as usize);
+        let seen = earlier.get(self.pick(earlier.len()));
         let seen = seen.map(|step| format!("{{{{ steps.{}.status }}}}", step.id));
         inputs.extend(seen.map(|seen| ("seen".to_owned(), seen.into())));
         let mut step = Map::new();
@@ -177,7 +186,9 @@ impl Generator {
     fn retry(&mut self, step: &mut Map<String, Value>) {
         let max = self.below(3);
         let (initial, factor) = (format!("{}ms", 100 + self.below(5_000)), 1 + self.below(2));
-        let retry = if max == 0 { json!({"max": 0}) } else {
+        let retry = if max == 0 {
+            json!({"max": 0})
+        } else {
             json!({"max": max, "initial": initial, "factor": factor, "jitter": "none"})
         };
         step.insert("retry".into(), retry);
@@ -201,7 +212,8 @@ impl Generator {
     }
 
     fn map(&mut self, step: &mut Map<String, Value>, inputs: &mut Map<String, Value>) {
-        let items = if self.one_in(4) { json!([{"v": 1}, {}, {"v": 3}]) } else { json!([{"v": 1}, {"v": 2}, {"v": 3}]) };
+        let items =
+            if self.one_in(4) { json!([{"v": 1}, {}, {"v": 3}]) } else { json!([{"v": 1}, {"v": 2}, {"v": 3}]) };
         step.insert("for_each".into(), items);
         inputs.insert("x".into(), "{{ item.v }}".into());
         inputs.insert("index".into(), "{{ index }}".into());
@@ -241,8 +253,19 @@ impl Generator {
         }
         step.insert("kind".into(), "wait".into());
         step.insert("wait".into(), wait.into());
-        if self.one_in(4) {
-            self.repeat(step);
+        match self.below(4) {
+            // One event completes one iteration.
+            0 if !self.has_budget => {
+                let inner = Map::from_iter([("id".to_owned(), json!(format!("s{}w", self.steps)))]);
+                let inner: Map<String, Value> =
+                    inner.into_iter().chain(std::mem::take(step).into_iter().skip(1)).collect();
+                step.insert("id".into(), format!("s{}", self.steps).into());
+                step.insert("kind".into(), "plan".into());
+                step.insert("plan".into(), json!({"steps": [inner]}));
+                self.repeat(step);
+            }
+            1 if !self.has_budget => drop(step.insert("for_each".into(), json!([1, 2]))),
+            _ => {}
         }
     }
 
@@ -251,10 +274,11 @@ impl Generator {
         for other in earlier {
             if self.below(5) < 2 {
                 let statuses = [json!(["failed"]), json!(["completed", "skipped"]), json!(["completed"])];
-                let is = statuses[self.below(3) as usize].clone();
+                let is = statuses[if other.never_fails { 1 + self.pick(2) } else { self.pick(3) }].clone();
                 let named = json!({"step": other.id, "is": is});
                 dependencies.push(if self.one_in(5) { named } else { other.id.clone().into() });
-                if other.gives_number && self.one_in(4) && !step.contains_key("when") && !step.contains_key("for_each") {
+                if other.gives_number && self.one_in(4) && !step.contains_key("when") && !step.contains_key("for_each")
+                {
                     let when = format!("steps.{}.outputs.n | default({}) > 3", other.id, self.below(9));
                     step.insert("when".into(), when.into());
                 }

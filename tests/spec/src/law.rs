@@ -21,6 +21,8 @@ pub enum Law {
     SkippedAfterUnknown,
     /// 4.3: an item is undone whose outcome is unknown.
     UnknownItem,
+    /// 4.3: a step is not undone whose every attempt was answered by its agent with a failure.
+    AnsweredThenCancelled,
     /// 4.4: a loop is undone once per completed iteration, the last one first.
     LoopPerIteration,
     /// 4.4: steps that were sent in one millisecond are undone in the reverse order of the log.

@@ -27,6 +27,6 @@ pub use known::{Known, known};
 pub use law::Law;
 pub use pairs::Pairs;
 pub use run::{Ask, Run, StepEnd};
-pub use script::{Act, Does, SentEvent, Script};
+pub use script::{Act, Does, Script, SentEvent};
 pub use shrinker::shrink;
 pub use survey::{Survey, survey};

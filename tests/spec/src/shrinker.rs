@@ -30,7 +30,7 @@ pub fn shrink(case: Case, is_same: &dyn Fn(&Finding) -> bool) -> Case {
 fn is_found(case: &Case, is_same: &dyn Fn(&Finding) -> bool) -> bool {
     match check_engine(case) {
         Verdict::Found(finding) => is_same(&finding),
-        Verdict::Invalid | Verdict::Undecided(_) | Verdict::Kept(_) => false,
+        Verdict::Invalid(_) | Verdict::Undecided(_) | Verdict::Kept(_) => false,
     }
 }
 
@@ -67,9 +67,7 @@ fn remove(value: &mut Value, pointer: &str) {
     let Some((parent, name)) = pointer.rsplit_once('/') else { return };
     let removed = match value.pointer_mut(parent) {
         Some(Value::Object(fields)) => fields.shift_remove(&name.replace("~1", "/").replace("~0", "~")),
-        Some(Value::Array(items)) => {
-            name.parse::<usize>().ok().filter(|n| *n < items.len()).map(|n| items.remove(n))
-        }
+        Some(Value::Array(items)) => name.parse::<usize>().ok().filter(|n| *n < items.len()).map(|n| items.remove(n)),
         _ => None,
     };
     if let Some(id) = removed.as_ref().and_then(|removed| removed.get("id")).cloned() {

@@ -15,14 +15,14 @@ use crate::run::Run;
 pub struct Survey {
     /// Cases in which the engine did what the laws say.
     pub kept: u32,
-    /// Documents that validation refuses.
-    pub invalid: u32,
+    /// Documents that validation refuses, by the first code.
+    pub invalid: BTreeMap<String, u32>,
     /// Cases whose outcome is free.
     pub undecided: BTreeMap<String, u32>,
     /// Cases that meet a law which is known to be broken, and differ.
     pub excused: u32,
-    /// Cases by the laws of which they speak.
-    pub laws: BTreeMap<Law, u32>,
+    /// Cases by the laws of which they speak: those that kept them, and those that differ.
+    pub laws: BTreeMap<Law, (u32, u32)>,
     pub pairs: Pairs,
     /// Other differences: seed, case, finding.
     pub found: Vec<(u64, Case, Finding)>,
@@ -36,14 +36,14 @@ pub fn survey(seeds: impl Iterator<Item = u64>, known: &BTreeSet<Law>) -> Survey
     for seed in seeds {
         let case = generate(seed);
         match check_engine(&case) {
-            Verdict::Invalid => survey.invalid += 1,
+            Verdict::Invalid(code) => *survey.invalid.entry(code).or_default() += 1,
             Verdict::Undecided(why) => *survey.undecided.entry(format!("{why:?}")).or_default() += 1,
             Verdict::Kept(run) => {
                 survey.kept += 1;
-                survey.count(&case, &run);
+                survey.count(&case, &run, true);
             }
             Verdict::Found(finding) => {
-                survey.count(&case, &finding.expected);
+                survey.count(&case, &finding.expected, false);
                 if finding.expected.laws.is_disjoint(known) {
                     survey.found.push((seed, case, *finding));
                 } else {
@@ -60,10 +60,11 @@ impl Survey {
     pub fn summary(&self) -> String {
         let undecided: u32 = self.undecided.values().sum();
         let pairs = self.pairs.rare(1).len();
-        let laws: Vec<String> = self.laws.iter().map(|(law, count)| format!("{law:?} {count}")).collect();
+        let laws: Vec<String> =
+            self.laws.iter().map(|(law, (kept, differ))| format!("{law:?} {kept}/{differ}")).collect();
         format!(
-            "{} plans kept the laws, {} differ by a known fault, {} differ, {undecided} undecided {:?}, {} invalid; \
-             {pairs} pairs never met\nlaws: {}",
+            "{} plans kept the laws, {} differ by a known fault, {} differ, {undecided} undecided {:?}, invalid {:?}; \
+             {pairs} pairs never met\nlaws (kept/differ): {}",
             self.kept,
             self.excused,
             self.found.len(),
@@ -73,8 +74,11 @@ impl Survey {
         )
     }
 
-    fn count(&mut self, case: &Case, run: &Run) {
-        run.laws.iter().for_each(|law| *self.laws.entry(*law).or_default() += 1);
+    fn count(&mut self, case: &Case, run: &Run, is_kept: bool) {
+        for law in &run.laws {
+            let (kept, differ) = self.laws.entry(*law).or_default();
+            *(if is_kept { kept } else { differ }) += 1;
+        }
         if let Ok(plan) = case.plan() {
             self.pairs.count(&features(case, &plan, run));
         }

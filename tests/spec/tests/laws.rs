@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use goalmill_spec::{Law, Survey, Verdict, check_engine, known, shrink, survey};
 
 /// Random plans of a run of CI.
-const PLANS: u64 = 4_000;
+const PLANS: u64 = 3_000;
 
 #[test]
 fn the_engine_keeps_the_laws_on_random_plans() {

@@ -67,7 +67,7 @@ impl PlanRun {
         match inner {
             Ok(inner) if inner.steps.is_empty() => self.complete_round(i, Json::from(json!([])), false, world),
             Ok(inner) => {
-                self.steps[i].plans.push(inner);
+                self.steps[i].plans.push(PlanRun { is_inside: true, ..inner });
                 self.steps[i].work = Work::Inside;
             }
             Err(failure) => self.give_up(i, failure, world),
@@ -137,9 +137,9 @@ impl PlanRun {
 
     /// Takes the end of the plan inside a step.
     pub(super) fn leave(&mut self, i: usize, world: &mut World<'_>) {
-        let Some((end, tokens, outputs)) = self.steps[i].plans.last().and_then(|inner| {
-            Some((inner.end.clone()?, inner.tokens, inner.outputs()))
-        }) else {
+        let Some((end, tokens, outputs)) =
+            self.steps[i].plans.last().and_then(|inner| Some((inner.end.clone()?, inner.tokens, inner.outputs())))
+        else {
             return;
         };
         self.tokens += tokens;
@@ -228,7 +228,10 @@ impl PlanRun {
         if failure.class.is_retryable() && step.failures <= step.spec.retry.max {
             let until_ms = world.now_ms + step.backoff_ms();
             step.work = if until_ms == world.now_ms { Work::Ready } else { Work::Backoff { until_ms } };
-        } else if step.spec.fallback.is_some() && !step.is_fallback && failure.class != FailureClass::ConstraintViolation {
+        } else if step.spec.fallback.is_some()
+            && !step.is_fallback
+            && failure.class != FailureClass::ConstraintViolation
+        {
             (step.is_fallback, step.failures) = (true, 0);
             step.work = Work::Ready;
         } else {
@@ -247,7 +250,7 @@ impl PlanRun {
             (Err(failure), _) | (_, Err(failure)) => return self.give_up(i, failure, world),
         };
         if let Some(event) = wait.event {
-            if self.outer.is_some() || self.steps[i].spec.repeat.is_some() {
+            if self.is_inside {
                 world.note(Law::OneEventOneWait);
             }
             if let Some(data) = world.take_event(&event, &key) {
@@ -324,7 +327,11 @@ impl PlanRun {
             let step = &mut self.steps[i];
             match &step.work {
                 Work::Out { act, ends_ms: Some(ends_ms), limit_ms } if ends_ms.min(limit_ms) <= &world.now_ms => {
-                    let act = if ends_ms <= limit_ms { act.clone() } else { Act { does: Does::Silent, tokens: 0, ..act.clone() } };
+                    let act = if ends_ms <= limit_ms {
+                        act.clone()
+                    } else {
+                        Act { does: Does::Silent, tokens: 0, ..act.clone() }
+                    };
                     return self.take(i, act, world);
                 }
                 Work::Out { act, ends_ms: None, limit_ms } if *limit_ms <= world.now_ms => {

@@ -3,6 +3,7 @@
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
+use goalmill_common::number::to_usize;
 use goalmill_common::plan::{Collect, DependencyStatus, Join, OnFailure, Plan, Step, StepKind, Strategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
@@ -45,6 +46,8 @@ impl End {
 pub(super) struct PlanRun {
     pub(super) plan: Plan,
     pub(super) goal: Goal,
+    /// Whether it runs in the place of a step.
+    pub(super) is_inside: bool,
     /// What the items of a map see of the plan around them.
     pub(super) outer: Option<Seen>,
     pub(super) steps: Vec<StepRun>,
@@ -72,7 +75,18 @@ impl PlanRun {
         let main = plan.steps.iter().filter(|step| step.undoes.is_none());
         let steps = main.map(|step| StepRun::new(step.clone(), part(step))).collect();
         let undo = plan.steps.iter().filter(|step| step.undoes.is_some()).cloned().collect();
-        Self { plan, goal, outer: None, steps, undo, stage: Stage::Running, end: None, deadline_ms, tokens: 0 }
+        Self {
+            plan,
+            goal,
+            is_inside: false,
+            outer: None,
+            steps,
+            undo,
+            stage: Stage::Running,
+            end: None,
+            deadline_ms,
+            tokens: 0,
+        }
     }
 
     pub(super) fn is_ended(&self) -> bool {
@@ -187,7 +201,7 @@ impl PlanRun {
         let needed = match spec.join {
             Join::All => spec.dependencies.len(),
             Join::Any => 1.min(spec.dependencies.len()),
-            Join::AtLeast(least) => least as usize,
+            Join::AtLeast(least) => to_usize(least),
         };
         match (met >= needed, met + open >= needed) {
             (true, _) => Joined::Met,
@@ -249,7 +263,7 @@ impl PlanRun {
             return Some(End::failed(failure(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED")));
         }
         let failed = self.steps.iter().filter(|step| step.status() == Some(StepStatus::Failed)).count();
-        if self.plan.failures_max.is_some_and(|most| failed > most as usize) {
+        if self.plan.failures_max.is_some_and(|most| failed > to_usize(most)) {
             if self.has_cleanup() {
                 world.note(Law::FailuresThroughCleanup);
             }
@@ -281,10 +295,16 @@ impl PlanRun {
     /// Steps that an agent may be asked to do now, as paths from this plan, with their places in the order to follow.
     ///
     /// Law 6.2: the limits of a plan hold for everything inside it. A step that holds a plan takes no place.
-    pub(super) fn find_ready(&self, room: usize, path: &[usize], world: &World<'_>, found: &mut Vec<(usize, Vec<usize>)>) {
+    pub(super) fn find_ready(
+        &self,
+        room: usize,
+        path: &[usize],
+        world: &World<'_>,
+        found: &mut Vec<(usize, Vec<usize>)>,
+    ) {
         let limit = match self.plan.strategy {
             Strategy::Sequential => 1,
-            Strategy::Parallel | Strategy::Adaptive => self.plan.max_parallel.map_or(usize::MAX, |most| most as usize),
+            Strategy::Parallel | Strategy::Adaptive => self.plan.max_parallel.map_or(usize::MAX, to_usize),
         };
         let room = room.min(limit.saturating_sub(self.out()));
         for i in 0..self.steps.len() {
@@ -383,7 +403,9 @@ impl PlanRun {
                     step.iteration().unknown = true;
                     step.end(StepStatus::Cancelled);
                 }
-                Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } if step.part == Part::Main => {
+                Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. }
+                    if step.part == Part::Main =>
+                {
                     step.end(StepStatus::Cancelled);
                 }
                 Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } | Work::Ended(_) => {}

@@ -2,6 +2,7 @@
 
 use goalmill_common::failure::Failure;
 use goalmill_common::json::Json;
+use goalmill_common::number::{to_usize, whole_u64};
 use goalmill_common::plan::{Retry, Step, StepKind};
 use goalmill_common::status::StepStatus;
 
@@ -25,11 +26,20 @@ pub(super) enum Work {
     /// It may begin when there is a place.
     Ready,
     /// An agent works on it: what it does, and when. Times are Unix milliseconds.
-    Out { act: Act, ends_ms: Option<u64>, limit_ms: u64 },
+    Out {
+        act: Act,
+        ends_ms: Option<u64>,
+        limit_ms: u64,
+    },
     /// The next attempt or iteration begins then.
-    Backoff { until_ms: u64 },
+    Backoff {
+        until_ms: u64,
+    },
     /// It waits for a time, or for an event until a time.
-    Waiting { until_ms: Option<u64>, event: Option<(String, String)> },
+    Waiting {
+        until_ms: Option<u64>,
+        event: Option<(String, String)>,
+    },
     /// The last one of its plans runs.
     Inside,
     Ended(StepStatus),
@@ -150,7 +160,7 @@ impl StepRun {
 
     /// The iteration that is at work.
     pub(super) fn iteration(&mut self) -> &mut Iteration {
-        let round = self.round as usize;
+        let round = to_usize(self.round);
         while self.iterations.len() < round {
             self.iterations.push(Iteration::default());
         }
@@ -164,6 +174,6 @@ impl StepRun {
         for _ in 1..self.failures {
             wait_ms *= factor;
         }
-        (wait_ms as u64).min(max_ms)
+        whole_u64(wait_ms).min(max_ms)
     }
 }

@@ -67,6 +67,12 @@ impl PlanRun {
         }
         let template = self.undo.iter().find(|undo| undo.undoes.as_ref() == Some(&step.spec.id));
         let Some(template) = template.filter(|_| step.spec.for_each.is_none()) else { return undo };
+        if step.status() == Some(StepStatus::Cancelled) && step.begun.is_some() {
+            let is_done = |iteration: &Iteration| iteration.unknown || iteration.outputs.is_some();
+            if !step.iterations.iter().any(is_done) {
+                world.note(Law::AnsweredThenCancelled);
+            }
+        }
         let done = step.iterations.iter().rev().filter(|iteration| iteration.unknown || iteration.outputs.is_some());
         let own: Vec<StepRun> = done.map(|iteration| self.undo_step(i, template, iteration, plan)).collect();
         if !own.is_empty() {
@@ -80,12 +86,24 @@ impl PlanRun {
     fn undo_step(&self, i: usize, template: &Step, done: &Iteration, plan: &Json) -> StepRun {
         let mut locals = self.steps[i].locals.clone();
         let outputs = done.outputs.clone().unwrap_or_else(Json::empty_object);
-        locals.extend([("inputs".into(), done.inputs.clone()), ("outputs".into(), outputs), ("plan".into(), plan.clone())]);
+        locals.extend([
+            ("inputs".into(), done.inputs.clone()),
+            ("outputs".into(), outputs),
+            ("plan".into(), plan.clone()),
+        ]);
         let inputs = self.seen(i).render(&template.inputs, &locals);
-        let inputs = inputs.map(|inputs| Json::of(&expression::literal(&inputs.value())));
-        let mut spec = Step { for_each: None, ..template.clone() };
-        spec.inputs = inputs.unwrap_or_default();
-        StepRun::new(spec, Part::Undo)
+        let spec = Step { for_each: None, ..template.clone() };
+        match inputs {
+            Ok(inputs) => {
+                let inputs = Json::of(&expression::literal(&inputs.value()));
+                StepRun::new(Step { inputs, ..spec }, Part::Undo)
+            }
+            Err(_) => {
+                let mut step = StepRun::new(spec, Part::Undo);
+                step.end(StepStatus::Failed);
+                step
+            }
+        }
     }
 
     fn note_unknown(&self, step: &StepRun, count: usize, world: &mut World<'_>) {

@@ -41,7 +41,8 @@ impl<'c> World<'c> {
 
     /// The place of a question in the order to follow; `usize::MAX` if it is not there.
     pub(super) fn place(&self, action: &str, inputs: &Value) -> usize {
-        let fits = |n: &usize| !self.followed[*n] && self.order[*n].action == action && self.order[*n].inputs == *inputs;
+        let fits =
+            |n: &usize| !self.followed[*n] && self.order[*n].action == action && self.order[*n].inputs == *inputs;
         (0..self.order.len()).find(fits).unwrap_or(usize::MAX)
     }
 
