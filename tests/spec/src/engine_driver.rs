@@ -103,7 +103,7 @@ impl Driver<'_> {
 
     fn start(&mut self, task: &Task) {
         let at_ms = self.shard.now_ms - START_MS;
-        let (action, inputs) = (task.action.to_string(), task.inputs.value());
+        let (action, inputs) = (task.action.clone(), task.inputs.value());
         let time = self.times.entry(action.clone()).or_default();
         let act = self.script.act(&action, *time);
         *time += 1;

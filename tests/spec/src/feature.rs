@@ -21,7 +21,7 @@ pub fn features(case: &Case, plan: &Plan, run: &Run) -> BTreeSet<&'static str> {
     of_plan(plan, &mut found);
     let mut note = |name, is| {
         if is {
-            found.extend([name])
+            found.extend([name]);
         }
     };
     note("cancel", case.script.cancel_ms.is_some_and(|at_ms| at_ms <= run.ended_ms));
@@ -47,7 +47,7 @@ pub fn features(case: &Case, plan: &Plan, run: &Run) -> BTreeSet<&'static str> {
 fn of_plan(plan: &Plan, found: &mut BTreeSet<&'static str>) {
     let mut note = |name, is| {
         if is {
-            found.extend([name])
+            found.extend([name]);
         }
     };
     note("parallel", plan.max_parallel.is_some());
@@ -61,7 +61,7 @@ fn of_plan(plan: &Plan, found: &mut BTreeSet<&'static str>) {
 fn of_step(step: &Step, found: &mut BTreeSet<&'static str>) {
     let mut note = |name, is| {
         if is {
-            found.extend([name])
+            found.extend([name]);
         }
     };
     let wait = step.wait.as_deref();

@@ -75,7 +75,7 @@ impl Generator {
         }
         let mut plan = Map::new();
         if self.one_in(if depth == 0 { 3 } else { 5 }) {
-            let always: Vec<Value> = (0..1 + self.below(2)).map(|_| self.always(&earlier)).collect();
+            let always: Vec<Value> = (0..=self.below(2)).map(|_| self.always(&earlier)).collect();
             plan.insert("always".into(), always.into());
         }
         plan.insert("steps".into(), steps.into());

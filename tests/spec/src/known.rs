@@ -143,6 +143,23 @@ fn order() -> Vec<Known> {
             json!({"acts": {"a1": [{"after_ms": 2_000, "does": {"answer": {}}}], "a2": [{"after_ms": 3_000, "does": "refuse"}]}, "cancel_ms": 1_000}),
         ),
         entry(
+            Law::FirstAttempt,
+            "the last attempt of a step gives its place in the order of undo steps",
+            json!({"steps": [
+                {"id": "s1", "agent_type": "w", "action": "a1", "retry": {"max": 0}, "undo": {"action": "u1", "retry": {"max": 0}}},
+                {"id": "s2", "kind": "wait", "wait": {"for": "1s"}},
+                {"id": "s3", "agent_type": "w", "action": "a3", "retry": {"max": 0}, "depends_on": ["s2"],
+                 "undo": {"action": "u3", "retry": {"max": 0}}},
+            ]}),
+            json!({
+                "acts": {
+                    "a1": [{"after_ms": 2_000, "does": "lost"}, {"after_ms": 7_000, "does": {"answer": {}}}],
+                    "a3": [{"after_ms": 3_000, "does": {"answer": {}}}],
+                },
+                "cancel_ms": 6_000,
+            }),
+        ),
+        entry(
             Law::CompletedInside,
             "a plan inside that has completed is not undone",
             json!({"steps": [

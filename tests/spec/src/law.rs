@@ -27,6 +27,8 @@ pub enum Law {
     LoopPerIteration,
     /// 4.4: steps that were sent in one millisecond are undone in the reverse order of the log.
     OneMillisecond,
+    /// 4.4: the first attempt of a step gives its place in the order, not the last one.
+    FirstAttempt,
     /// 4.4: a completed plan inside is undone at the place of its step.
     CompletedInside,
     /// 5.1: one event completes one wait, also of iterations, items and plans inside.

@@ -34,7 +34,7 @@ impl Pairs {
     /// A table with a row and a column for each feature.
     pub fn table(&self) -> String {
         let mut table = format!("{:>11}", "");
-        FEATURES.iter().for_each(|name| table.push_str(&format!(" {:>5.5}", name)));
+        FEATURES.iter().for_each(|name| table.push_str(&format!(" {name:>5.5}")));
         for (a, name) in FEATURES.iter().enumerate() {
             table.push_str(&format!("\n{name:>11}"));
             (0..=a).for_each(|b| table.push_str(&format!(" {:>5}", self.of(a, b))));

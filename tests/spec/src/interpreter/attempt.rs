@@ -35,6 +35,7 @@ impl PlanRun {
         };
         let step = &mut self.steps[*i];
         step.begun.get_or_insert(Begun { ms: world.now_ms, asks: world.asks.len() });
+        step.last_ms = world.now_ms;
         let act = world.ask(step.action(), inputs.value());
         step.iteration().inputs = inputs;
         let ends_ms = (act.does != Does::Silent).then(|| world.now_ms + act.after_ms);
@@ -46,6 +47,7 @@ impl PlanRun {
     pub(super) fn begin(&mut self, i: usize, world: &mut World<'_>) {
         let step = &mut self.steps[i];
         step.begun.get_or_insert(Begun { ms: world.now_ms, asks: world.asks.len() });
+        step.last_ms = world.now_ms;
         if step.holds_plan() {
             return self.enter(i, world);
         }
@@ -93,7 +95,7 @@ impl PlanRun {
         let items = seen.render(&map.items, &Vec::new()).map_err(|error| invalid(error.code))?;
         let Value::Array(items) = items.value() else { return Err(invalid("FOR_EACH_NOT_A_LIST")) };
         let spec = self.steps[i].spec.clone();
-        let is_guarded = self.is_guard_of_items(&spec);
+        let is_guarded = is_guard_of_items(&spec);
         let (on_failure, failures_max) = match map.on_item_failure {
             OnItemFailure::Fail => (OnFailure::Abort, None),
             OnItemFailure::Continue => (OnFailure::Continue, None),
@@ -127,12 +129,6 @@ impl PlanRun {
         }
         inner.outer = Some(seen);
         Ok(inner)
-    }
-
-    /// Whether the condition of a map is about each item.
-    pub(super) fn is_guard_of_items(&self, spec: &Step) -> bool {
-        let (Some(map), Some(when)) = (&spec.for_each, &spec.when) else { return false };
-        expression::examine_condition(when, &map.names()).is_ok_and(|facts| !facts.locals.is_empty())
     }
 
     /// Takes the end of the plan inside a step.
@@ -369,6 +365,12 @@ impl PlanRun {
             OnTimeout::Default(outputs) => self.complete_round(i, outputs, false, world),
         }
     }
+}
+
+/// Whether the condition of a map is about each item.
+pub(super) fn is_guard_of_items(spec: &Step) -> bool {
+    let (Some(map), Some(when)) = (&spec.for_each, &spec.when) else { return false };
+    expression::examine_condition(when, &map.names()).is_ok_and(|facts| !facts.locals.is_empty())
 }
 
 /// What the fields of an item see.

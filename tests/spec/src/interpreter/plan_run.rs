@@ -8,6 +8,7 @@ use goalmill_common::plan::{Collect, DependencyStatus, Join, OnFailure, Plan, St
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
+use super::attempt::is_guard_of_items;
 use super::seen::{Locals, Seen};
 use super::step_run::{Part, StepRun, Work};
 use super::world::World;
@@ -213,7 +214,7 @@ impl PlanRun {
     /// Law 8.3: the condition comes before everything that it guards.
     fn guard(&self, i: usize) -> Result<bool, Failure> {
         let step = &self.steps[i];
-        let Some(when) = step.spec.when.as_deref().filter(|_| !self.is_guard_of_items(&step.spec)) else {
+        let Some(when) = step.spec.when.as_deref().filter(|_| !is_guard_of_items(&step.spec)) else {
             return Ok(true);
         };
         self.seen(i).is_true(when, &self.locals(i)).map_err(|error| invalid(error.code))
@@ -329,10 +330,8 @@ impl PlanRun {
     pub(super) fn give_up(&mut self, i: usize, failure: Failure, world: &mut World<'_>) {
         let step = &mut self.steps[i];
         step.failure = Some(failure.clone());
-        let on_failure = match step.spec.on_failure {
-            OnFailure::Abort if self.plan.continue_on_failure => OnFailure::Continue,
-            other => other,
-        };
+        let is_tolerated = step.spec.on_failure == OnFailure::Abort && self.plan.continue_on_failure;
+        let on_failure = if is_tolerated { OnFailure::Continue } else { step.spec.on_failure };
         if on_failure == OnFailure::Skip {
             step.satisfies = true;
             return step.end(StepStatus::Skipped);
@@ -421,7 +420,7 @@ impl PlanRun {
             return Json::from(Value::Array(main().map(outputs).collect()));
         }
         let is_finish = |step: &&StepRun| step.spec.kind == StepKind::Finish && step.outputs.is_some();
-        if let Some(finish) = main().filter(is_finish).last() {
+        if let Some(finish) = main().filter(is_finish).next_back() {
             return finish.outputs.clone().unwrap_or_default();
         }
         let is_last = |step: &&StepRun| !main().any(|other| other.spec.dependencies.contains(&step.spec.id));

@@ -87,6 +87,8 @@ pub(super) struct StepRun {
     /// The plans inside it, one for each iteration.
     pub(super) plans: Vec<PlanRun>,
     pub(super) begun: Option<Begun>,
+    /// When the last attempt began, Unix milliseconds.
+    pub(super) last_ms: u64,
 }
 
 impl StepRun {
@@ -108,6 +110,7 @@ impl StepRun {
             iterations: Vec::new(),
             plans: Vec::new(),
             begun: None,
+            last_ms: 0,
         }
     }
 

@@ -15,6 +15,8 @@ use crate::law::Law;
 /// The undo steps of one step.
 struct Unit {
     begun: Begun,
+    /// When its last attempt began, Unix milliseconds.
+    last_ms: u64,
     /// Whether its place among those of the same millisecond is certain: an agent was asked.
     is_exact: bool,
     steps: Vec<StepRun>,
@@ -44,7 +46,7 @@ impl PlanRun {
         for (i, step) in self.steps.iter().enumerate().filter(|(_, step)| step.part == Part::Main) {
             let steps = self.undo_of(i, plan, world);
             if let (Some(begun), false) = (step.begun, steps.is_empty()) {
-                units.push(Unit { begun, is_exact: step.asks_agent(), steps });
+                units.push(Unit { begun, last_ms: step.last_ms, is_exact: step.asks_agent(), steps });
             }
         }
         in_order(units, world)
@@ -142,6 +144,10 @@ fn in_order(mut units: Vec<Unit>, world: &mut World<'_>) -> Vec<StepRun> {
     let is_together = (1..units.len()).any(|n| units[..n].iter().any(|other| ms(other) == ms(&units[n])));
     if is_together {
         world.note(Law::OneMillisecond);
+    }
+    let overtakes = |a: &Unit, b: &Unit| ms(a) < ms(b) && a.last_ms >= b.last_ms;
+    if units.iter().any(|a| units.iter().any(|b| overtakes(a, b))) {
+        world.note(Law::FirstAttempt);
     }
     while !units.is_empty() {
         let may_be_next = |n: &usize| !units.iter().any(|other| is_later(other, &units[*n]));
