@@ -16,7 +16,6 @@ mod submission;
 mod test_file;
 mod test_run;
 mod value_match;
-mod virtual_shard;
 
 pub use comparison::{LogDifference, first_difference};
 pub use duration::spoken;

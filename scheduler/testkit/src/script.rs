@@ -8,9 +8,9 @@ use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::status::PlanStatus;
 use goalmill_engine::{Command, StepIndex};
+use goalmill_virtual_shard::VirtualShard;
 
 use crate::test_file::{PlanTest, ScriptedAnswer, ScriptedApproval, ScriptedVerb};
-use crate::virtual_shard::VirtualShard;
 
 /// Who does what the script says.
 const ACTOR: &str = "test";

@@ -16,6 +16,7 @@ use goalmill_plan::validate::Policy;
 use goalmill_planning::{
     CallLog, Pipeline, PlanRequest, PlanningError, ReviseRequest, RevisionRules, RulesPlanner, Terms,
 };
+use goalmill_virtual_shard::{PlanningRequest, VirtualShard};
 
 use crate::mock_agents::{AttemptOutcome, MockAgents};
 use crate::recorded_plan::RecordedPlan;
@@ -23,7 +24,6 @@ use crate::run_outcome::{RunError, RunOutcome, StepOutcome};
 use crate::script::TestScript;
 use crate::submission::start_of;
 use crate::test_file::PlanTest;
-use crate::virtual_shard::{PlanningRequest, VirtualShard};
 
 /// Things that happen in one run, at most.
 const TURNS_MAX: u32 = 1_000_000;
@@ -91,7 +91,7 @@ impl TestRun {
             turns: 0,
             start_ms,
         };
-        run.shard.submit(submit)?;
+        run.shard.submit(submit).map_err(RunError::Refused)?;
         Ok(run)
     }
 

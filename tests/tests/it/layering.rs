@@ -31,9 +31,10 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "scheduler/testkit",
-        &["common", "engine", "plan", "planning"],
+        &["common", "engine", "plan", "planning", "virtual-shard"],
         &["tokio", "redis", "deadpool", "axum", "reqwest"],
     ),
+    ("scheduler/virtual-shard", &["common", "engine", "plan"], IO),
     (
         "scheduler",
         &["archive", "broker", "client", "common", "engine", "http", "llm", "mcp-server", "plan", "planning", "router"],
@@ -84,7 +85,7 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
 
 /// The packages of the workspace, as directories.
 pub fn packages() -> Vec<&'static str> {
-    RULES.iter().map(|(package, _, _)| *package).chain(["tests", "tests/bench"]).collect()
+    RULES.iter().map(|(package, _, _)| *package).chain(["tests", "tests/bench", "tests/spec"]).collect()
 }
 
 pub fn root() -> PathBuf {

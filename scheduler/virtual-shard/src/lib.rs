@@ -24,8 +24,6 @@ use goalmill_engine::{
 };
 use goalmill_plan::validate::Policy;
 
-use crate::run_outcome::RunError;
-
 /// Bytes of recorded inputs of one plan.
 const RECORDED_BYTES_MAX: usize = 16 << 20;
 /// The only shard.
@@ -34,24 +32,24 @@ const SHARD: ShardId = ShardId(0);
 const LEASE_MS: u64 = 30_000;
 
 /// One plan: the submitted one is the first, plans inside it follow in the order of their start.
-pub(crate) struct Member {
-    pub(crate) state: PlanState,
-    pub(crate) log: Vec<Record>,
+pub struct Member {
+    pub state: PlanState,
+    pub log: Vec<Record>,
 }
 
 /// The planners are asked for a plan (revision 0) or a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PlanningRequest {
-    pub(crate) member: usize,
-    pub(crate) revision: u32,
+pub struct PlanningRequest {
+    pub member: usize,
+    pub revision: u32,
 }
 
 /// The plans of a run and what a shell keeps of them.
-pub(crate) struct VirtualShard {
+pub struct VirtualShard {
     context: EngineContext,
     random: Random,
     /// Unix milliseconds.
-    pub(crate) now_ms: u64,
+    pub now_ms: u64,
     members: Vec<Member>,
     /// By urgency: priority and rank, both the highest first, then the order in which steps became ready.
     ready: BTreeSet<(u8, u64, u64, usize, u32)>,
@@ -70,11 +68,13 @@ pub(crate) struct VirtualShard {
     /// Events that were sent, as a scheduler keeps them.
     kept: Vec<ExternalEvent>,
     /// The agents that planners and the router see.
-    pub(crate) agents: Vec<Agent>,
+    pub agents: Vec<Agent>,
 }
 
 impl VirtualShard {
-    pub(crate) fn new(limits: Limits, now_ms: u64, seed: u64, agents: Vec<Agent>) -> Self {
+    /// - `now_ms`: Unix milliseconds.
+    /// - `agents`: those that planners and the router see.
+    pub fn new(limits: Limits, now_ms: u64, seed: u64, agents: Vec<Agent>) -> Self {
         let keys = Keys::new("goalmill");
         let context = EngineContext {
             limits,
@@ -111,30 +111,31 @@ impl VirtualShard {
         }
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &Limits {
         &self.context.limits
     }
 
     /// Accepts the plan or goal of the run.
-    pub(crate) fn submit(&mut self, submission: Submit) -> Result<(), RunError> {
+    pub fn submit(&mut self, submission: Submit) -> Result<(), Problem> {
         let plan = PlanId::derive(1, &goalmill_common::id::Namespace::default(), &submission.submission);
         let submitted = self.submit_plan(plan, "test".into(), Box::new(submission), FamilyUse::default());
-        let (key, decision) = submitted.map_err(RunError::Refused)?;
+        let (key, decision) = submitted?;
         settle_family(self, key, decision);
         Ok(())
     }
 
-    pub(crate) fn members(&self) -> &[Member] {
+    /// The submitted plan, then the plans inside it in the order of their start.
+    pub fn members(&self) -> &[Member] {
         &self.members
     }
 
     /// Gives a plan a command.
-    pub(crate) fn command(&mut self, key: usize, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
+    pub fn command(&mut self, key: usize, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
         decide_in_family(self, key, actor, command)
     }
 
     /// Gives a plan the report of an attempt. A report that is not current changes nothing.
-    pub(crate) fn report(&mut self, report: Report) -> Result<(), Rejection> {
+    pub fn report(&mut self, report: Report) -> Result<(), Rejection> {
         match self.find_plan(&report.plan) {
             Some(key) => self.command(key, None, Command::Report(Box::new(report))),
             None => Err(Rejection::UnknownStep { step: report.step }),
@@ -143,7 +144,7 @@ impl VirtualShard {
 
     /// Sends an event to every plan that waits for it, and keeps it for later waits. Returns the issues of an event that
     /// no plan can take.
-    pub(crate) fn send_event(&mut self, event: ExternalEvent) -> Vec<Issue> {
+    pub fn send_event(&mut self, event: ExternalEvent) -> Vec<Issue> {
         let mut issues = Vec::new();
         for key in 0..self.members.len() {
             if self.members[key].state.is_final() {
@@ -160,7 +161,7 @@ impl VirtualShard {
     }
 
     /// Events that were sent and that no plan took.
-    pub(crate) fn events_not_taken(&self) -> impl Iterator<Item = &ExternalEvent> {
+    pub fn events_not_taken(&self) -> impl Iterator<Item = &ExternalEvent> {
         self.kept.iter().filter(|event| {
             let took = |member: &Member| {
                 member.log.iter().any(|record| {
@@ -172,7 +173,7 @@ impl VirtualShard {
     }
 
     /// Does what is to be done at this time, and returns the planning that it waits for, if any.
-    pub(crate) fn settle(&mut self) -> Option<PlanningRequest> {
+    pub fn settle(&mut self) -> Option<PlanningRequest> {
         loop {
             if let Some(key) = self.unsettled.pop_front() {
                 // A plan that ended meanwhile has nothing to continue.
@@ -202,22 +203,22 @@ impl VirtualShard {
     }
 
     /// Tasks that were sent since the last call.
-    pub(crate) fn take_tasks(&mut self) -> Vec<Task> {
+    pub fn take_tasks(&mut self) -> Vec<Task> {
         std::mem::take(&mut self.tasks)
     }
 
     /// Attempts that were stopped since the last call.
-    pub(crate) fn take_cancelled(&mut self) -> Vec<AttemptToken> {
+    pub fn take_cancelled(&mut self) -> Vec<AttemptToken> {
         std::mem::take(&mut self.cancelled)
     }
 
     /// When the next timer is due, Unix milliseconds.
-    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+    pub fn next_due_ms(&self) -> Option<u64> {
         self.due.first().map(|(due_ms, ..)| *due_ms)
     }
 
     /// Lets the next timer that is due come due.
-    pub(crate) fn fire_timer(&mut self) -> bool {
+    pub fn fire_timer(&mut self) -> bool {
         let Some((_, key, timer)) = self.due.first().copied().filter(|(due_ms, ..)| *due_ms <= self.now_ms) else {
             return false;
         };
@@ -295,7 +296,7 @@ impl VirtualShard {
     }
 
     /// Steps that wait for a person, with their plans.
-    pub(crate) fn awaiting_steps(&self) -> impl Iterator<Item = (usize, StepIndex, &str)> {
+    pub fn awaiting_steps(&self) -> impl Iterator<Item = (usize, StepIndex, &str)> {
         self.members.iter().enumerate().flat_map(|(key, member)| {
             let state = &member.state;
             let indices = (0..state.len()).filter_map(|i| u32::try_from(i).ok()).map(StepIndex);

@@ -1,0 +1,324 @@
+//! Random cases: a document and a script, each from a seed.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::{Map, Value, json};
+
+use crate::case::Case;
+use crate::script::{Act, Does, Script, SentEvent};
+
+/// Plans inside plans, at most.
+const DEPTH_MAX: u32 = 2;
+/// Acts that are listed for each action.
+const ACTS: usize = 6;
+
+/// A random case.
+pub fn generate(seed: u64) -> Case {
+    let mut generator =
+        Generator { random: StdRng::seed_from_u64(seed), steps: 0, script: Script::default(), has_budget: false };
+    generator.has_budget = generator.one_in(6);
+    let document = generator.plan(0);
+    if generator.one_in(6) {
+        generator.script.cancel_ms = Some(generator.below(90_000));
+    }
+    if generator.one_in(8) {
+        generator.script.deadline_ms = Some(10_000 + generator.below(120_000));
+    }
+    generator.script.events.sort_by_key(|event| event.at_ms);
+    Case { document, script: generator.script }
+}
+
+struct Generator {
+    random: StdRng,
+    /// Steps so far, in all plans.
+    steps: usize,
+    script: Script,
+    has_budget: bool,
+}
+
+/// A step that others may depend on.
+struct Earlier {
+    id: String,
+    /// Whether its outputs may have `n`.
+    gives_number: bool,
+    /// Whether its failure counts as a skip.
+    never_fails: bool,
+}
+
+impl Generator {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random.random_range(0..bound)
+    }
+
+    fn pick(&mut self, bound: usize) -> usize {
+        self.random.random_range(0..bound)
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// A plan document.
+    ///
+    /// - `depth`: plans around it.
+    fn plan(&mut self, depth: u32) -> Value {
+        let most = if depth == 0 { 5 } else { 3 };
+        let count = 1 + self.below(most);
+        let (mut steps, mut earlier) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let step = self.step(depth, &earlier);
+            let gives_number = step.get("action").is_some() && step.get("for_each").is_none();
+            let never_fails = step.get("on_failure").is_some_and(|word| word == "skip");
+            let id = step["id"].as_str().unwrap_or_default().to_owned();
+            earlier.push(Earlier { id, gives_number, never_fails });
+            steps.push(Value::Object(step));
+        }
+        let mut plan = Map::new();
+        if self.one_in(if depth == 0 { 3 } else { 5 }) {
+            let always: Vec<Value> = (0..=self.below(2)).map(|_| self.always(&earlier)).collect();
+            plan.insert("always".into(), always.into());
+        }
+        plan.insert("steps".into(), steps.into());
+        match self.below(12) {
+            0 | 1 => drop(plan.insert("max_parallel".into(), (1 + self.below(2)).into())),
+            2 => drop(plan.insert("strategy".into(), "sequential".into())),
+            _ => {}
+        }
+        if self.one_in(10) {
+            plan.insert("failures_max".into(), self.below(2).into());
+        }
+        if self.one_in(16) {
+            plan.insert("continue_on_failure".into(), true.into());
+        }
+        if self.one_in(16) {
+            let on = ["failed", "cancelled"][usize::from(self.one_in(2))];
+            plan.insert("undo_on".into(), json!([on]));
+        }
+        if depth == 0 && self.has_budget {
+            plan.insert("budget".into(), json!({"tokens": self.below(40)}));
+        }
+        plan.into()
+    }
+
+    fn step(&mut self, depth: u32, earlier: &[Earlier]) -> Map<String, Value> {
+        self.steps += 1;
+        let id = format!("s{}", self.steps);
+        let mut step = Map::new();
+        step.insert("id".into(), id.into());
+        match self.below(14) {
+            0 => self.wait_for(&mut step),
+            1 | 2 => self.wait_event(&mut step),
+            // The shares of a budget among plans inside are not specified yet.
+            3 | 4 if depth < DEPTH_MAX && !self.has_budget => {
+                step.insert("kind".into(), "plan".into());
+                step.insert("plan".into(), self.plan(depth + 1));
+                if self.one_in(8) {
+                    self.repeat(&mut step);
+                }
+            }
+            5 if depth == 0 && earlier.is_empty() => drop(step.insert("kind".into(), "message".into())),
+            _ => self.agent(&mut step, depth),
+        }
+        self.dependencies(&mut step, earlier);
+        match self.below(8) {
+            0 => drop(step.insert("on_failure".into(), "skip".into())),
+            1 | 2 => drop(step.insert("on_failure".into(), "continue".into())),
+            _ => {}
+        }
+        step
+    }
+
+    fn agent(&mut self, step: &mut Map<String, Value>, depth: u32) {
+        let action = format!("a{}", self.steps);
+        self.acts(&action, 8);
+        let mut inputs = Map::from_iter([("x".to_owned(), json!(self.below(5)))]);
+        step.insert("agent_type".into(), "w".into());
+        step.insert("action".into(), action.into());
+        self.retry(step);
+        if self.one_in(3) {
+            step.insert("timeout".into(), format!("{}ms", 5_000 + self.below(40_000)).into());
+        }
+        if self.one_in(10) {
+            let action = format!("f{}", self.steps);
+            self.acts(&action, 4);
+            step.insert("fallback".into(), json!({"action": action}));
+        }
+        if self.one_in(10) {
+            step.insert("expected_outputs".into(), json!(["n"]));
+        }
+        match self.below(8) {
+            0 => self.repeat(step),
+            1 | 2 if depth < DEPTH_MAX && !self.has_budget => self.map(step, &mut inputs),
+            _ => {}
+        }
+        if step.contains_key("repeat") {
+            inputs.insert("round".into(), "{{ iteration }}".into());
+        }
+        step.insert("inputs".into(), inputs.into());
+        if self.one_in(2) {
+            let action = format!("u{}", self.steps);
+            self.acts(&action, 1);
+            let inputs = json!({"of": "{{ inputs.x }}", "got": "{{ outputs.n | default('none') }}"});
+            let mut undo = Map::from_iter([("action".to_owned(), Value::from(action)), ("inputs".to_owned(), inputs)]);
+            self.retry(&mut undo);
+            step.insert("undo".into(), undo.into());
+        }
+    }
+
+    fn always(&mut self, earlier: &[Earlier]) -> Value {
+        self.steps += 1;
+        let action = format!("l{}", self.steps);
+        self.acts(&action, 1);
+        let mut inputs = Map::from_iter([("plan".to_owned(), Value::from("{{ plan.status }}"))]);
+        let seen = earlier.get(self.pick(earlier.len()));
+        let seen = seen.map(|step| format!("{{{{ steps.{}.status }}}}", step.id));
+        inputs.extend(seen.map(|seen| ("seen".to_owned(), seen.into())));
+        let mut step = Map::new();
+        step.insert("id".into(), format!("s{}", self.steps).into());
+        step.insert("agent_type".into(), "w".into());
+        step.insert("action".into(), action.into());
+        step.insert("inputs".into(), inputs.into());
+        self.retry(&mut step);
+        step.into()
+    }
+
+    /// Waits between retries are never random.
+    fn retry(&mut self, step: &mut Map<String, Value>) {
+        let max = self.below(3);
+        let (initial, factor) = (format!("{}ms", 100 + self.below(5_000)), 1 + self.below(2));
+        let retry = if max == 0 {
+            json!({"max": 0})
+        } else {
+            json!({"max": max, "initial": initial, "factor": factor, "jitter": "none"})
+        };
+        step.insert("retry".into(), retry);
+    }
+
+    fn repeat(&mut self, step: &mut Map<String, Value>) {
+        let max = 1 + self.below(3);
+        let until = match self.below(3) {
+            0 => "false".to_owned(),
+            1 if step.contains_key("action") => format!("outputs.n | default(0) > {}", self.below(9)),
+            _ => format!("iteration >= {}", 1 + self.below(3)),
+        };
+        let mut repeat = Map::from_iter([("until".to_owned(), Value::from(until)), ("max".to_owned(), max.into())]);
+        if self.one_in(2) {
+            repeat.insert("delay".into(), format!("{}ms", 1 + self.below(9_000)).into());
+        }
+        if self.one_in(2) {
+            repeat.insert("on_max".into(), "continue".into());
+        }
+        step.insert("repeat".into(), repeat.into());
+    }
+
+    fn map(&mut self, step: &mut Map<String, Value>, inputs: &mut Map<String, Value>) {
+        let items =
+            if self.one_in(4) { json!([{"v": 1}, {}, {"v": 3}]) } else { json!([{"v": 1}, {"v": 2}, {"v": 3}]) };
+        step.insert("for_each".into(), items);
+        inputs.insert("x".into(), "{{ item.v }}".into());
+        inputs.insert("index".into(), "{{ index }}".into());
+        // Without a condition every item has a value.
+        if self.one_in(3) {
+            step.insert("when".into(), "item.v is defined".into());
+        } else {
+            inputs.insert("x".into(), "{{ item.v | default(0) }}".into());
+        }
+        if self.one_in(4) {
+            step.insert("max_parallel".into(), (1 + self.below(2)).into());
+        }
+        match self.below(3) {
+            0 => drop(step.insert("on_item_failure".into(), "continue".into())),
+            1 => drop(step.insert("on_item_failure".into(), json!({"at_most": 1}))),
+            _ => {}
+        }
+    }
+
+    fn wait_for(&mut self, step: &mut Map<String, Value>) {
+        step.insert("kind".into(), "wait".into());
+        step.insert("wait".into(), json!({"for": format!("{}ms", 1 + self.below(30_000))}));
+    }
+
+    fn wait_event(&mut self, step: &mut Map<String, Value>) {
+        let name = if self.one_in(3) { "shared".to_owned() } else { format!("e{}", self.steps) };
+        for n in 0..self.below(3) {
+            let (at_ms, data) = (self.below(60_000), json!({"n": n}));
+            self.script.events.push(SentEvent { at_ms, name: name.clone(), key: "k".into(), data });
+        }
+        let mut wait = Map::from_iter([("event".to_owned(), Value::from(name)), ("key".to_owned(), "k".into())]);
+        wait.insert("timeout".into(), format!("{}ms", 20_000 + self.below(60_000)).into());
+        match self.below(3) {
+            0 => drop(wait.insert("on_timeout".into(), "skip".into())),
+            1 => drop(wait.insert("on_timeout".into(), json!({"default": {"n": 0}}))),
+            _ => {}
+        }
+        step.insert("kind".into(), "wait".into());
+        step.insert("wait".into(), wait.into());
+        match self.below(4) {
+            // One event completes one iteration.
+            0 if !self.has_budget => {
+                let inner = Map::from_iter([("id".to_owned(), json!(format!("s{}w", self.steps)))]);
+                let inner: Map<String, Value> =
+                    inner.into_iter().chain(std::mem::take(step).into_iter().skip(1)).collect();
+                step.insert("id".into(), format!("s{}", self.steps).into());
+                step.insert("kind".into(), "plan".into());
+                step.insert("plan".into(), json!({"steps": [inner]}));
+                self.repeat(step);
+            }
+            1 if !self.has_budget => drop(step.insert("for_each".into(), json!([1, 2]))),
+            _ => {}
+        }
+    }
+
+    fn dependencies(&mut self, step: &mut Map<String, Value>, earlier: &[Earlier]) {
+        let mut dependencies: Vec<Value> = Vec::new();
+        for other in earlier {
+            if self.below(5) < 2 {
+                let statuses = [json!(["failed"]), json!(["completed", "skipped"]), json!(["completed"])];
+                let is = statuses[if other.never_fails { 1 + self.pick(2) } else { self.pick(3) }].clone();
+                let named = json!({"step": other.id, "is": is});
+                dependencies.push(if self.one_in(5) { named } else { other.id.clone().into() });
+                if other.gives_number && self.one_in(4) && !step.contains_key("when") && !step.contains_key("for_each")
+                {
+                    let when = format!("steps.{}.outputs.n | default({}) > 3", other.id, self.below(9));
+                    step.insert("when".into(), when.into());
+                }
+                if let (true, Some(Value::Object(inputs))) = (self.one_in(3), step.get_mut("inputs")) {
+                    let text = format!("{{{{ steps.{}.outputs.n | default('none') }}}}", other.id);
+                    inputs.insert("y".into(), text.into());
+                }
+            }
+        }
+        if dependencies.len() > 1 && self.one_in(4) {
+            let join = if self.one_in(2) { json!("any") } else { json!({"at_least": 1}) };
+            step.insert("join".into(), join);
+        }
+        if !dependencies.is_empty() {
+            step.insert("depends_on".into(), dependencies.into());
+        }
+    }
+
+    /// - `trouble`: how many of twenty acts do not complete.
+    fn acts(&mut self, action: &str, trouble: u64) {
+        let acts = (0..ACTS).map(|_| self.act(trouble)).collect();
+        self.script.acts.insert(action.to_owned(), acts);
+    }
+
+    fn act(&mut self, trouble: u64) -> Act {
+        let after_ms = 1 + self.below(40_000);
+        let does = if self.below(20) >= trouble {
+            let n = self.below(9);
+            Does::Answer(if self.one_in(12) { json!({"z": n}) } else { json!({"n": n}) })
+        } else {
+            match self.below(9) {
+                0 | 1 => Does::Busy,
+                2..=4 => Does::Refuse,
+                5 => Does::Cut,
+                6 => Does::Lost,
+                _ => Does::Silent,
+            }
+        };
+        let tokens = if self.has_budget { self.below(15) } else { 0 };
+        let is_counted = !matches!(does, Does::Silent | Does::Lost);
+        Act { after_ms, does, tokens: if is_counted { tokens } else { 0 } }
+    }
+}

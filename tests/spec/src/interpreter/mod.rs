@@ -1,0 +1,97 @@
+//! The interpreter: what the laws say about a plan. It is naive on purpose, and shares nothing with the engine but parser,
+//! validator and expressions.
+
+pub(crate) mod attempt;
+mod plan_run;
+mod seen;
+mod step_run;
+mod undo;
+mod world;
+
+use goalmill_common::goal::{Budget, Goal};
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::Plan;
+use goalmill_common::status::PlanStatus;
+
+use crate::run::{Ask, Run, StepEnd};
+use crate::script::{START_MS, Script};
+use plan_run::{End, PlanRun};
+use step_run::Part;
+use world::World;
+
+/// Things that happen in one run, at most.
+const TURNS_MAX: u32 = 5_000;
+
+/// Why the laws do not say what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undecided {
+    /// Two things happen in one millisecond, in an order that is free.
+    Tie,
+    /// The plan waits for something that never comes.
+    Stuck,
+    /// The random part of a wait matters.
+    Random,
+}
+
+/// Runs a plan by the laws.
+///
+/// - `order`: questions to agents in the order in which a driver saw them; followed where the laws leave the order free.
+///   So the questions of the driver are a linear extension of what the laws demand if and only if they are those of the
+///   result.
+pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided> {
+    let mut world = World::new(script, order);
+    let deadline_ms = START_MS + script.deadline_ms.unwrap_or(Limits::default().plan_ms_max);
+    let goal = Goal { budget: Budget { ..plan.budget }, ..Goal::default() };
+    let mut root = PlanRun::new(plan.clone(), goal, deadline_ms);
+    let mut is_cancelled = false;
+    for _ in 0..TURNS_MAX {
+        while root.settle(&mut world) {}
+        if root.is_ended() {
+            return Ok(result(&root, world));
+        }
+        let mut ready = Vec::new();
+        root.find_ready(usize::MAX, &[], &world, &mut ready);
+        if let Some((_, path)) = ready.into_iter().min() {
+            root.ask(&path, &mut world);
+            continue;
+        }
+        let cancel_ms = script.cancel_ms.filter(|_| !is_cancelled).map(|at_ms| START_MS + at_ms);
+        let event_ms = world.next_event_ms();
+        let mut due: Vec<u64> = cancel_ms.into_iter().chain(event_ms).collect();
+        root.due(&mut due);
+        due.sort_unstable();
+        let Some(now_ms) = due.first().copied() else { return Err(Undecided::Stuck) };
+        if due.get(1) == Some(&now_ms) {
+            return Err(Undecided::Tie);
+        }
+        world.now_ms = now_ms;
+        if cancel_ms == Some(now_ms) {
+            is_cancelled = true;
+            root.begin_end(End::cancelled(), &mut world);
+        } else if event_ms == Some(now_ms) {
+            world.accept_event();
+            root.offer_event(&mut world);
+        } else {
+            root.come_due(&mut world);
+        }
+    }
+    Err(Undecided::Stuck)
+}
+
+fn result(root: &PlanRun, world: World<'_>) -> Run {
+    let main = root.steps.iter().filter(|step| step.part == Part::Main);
+    let end = |step: &step_run::StepRun| {
+        let outputs = step.outputs.as_ref().map(|outputs| outputs.value());
+        let status = step.status().unwrap_or(goalmill_common::status::StepStatus::Pending);
+        (step.spec.id.to_string(), StepEnd { status, outputs, partial: step.partial })
+    };
+    Run {
+        status: root.end.as_ref().map_or(PlanStatus::Running, |end| end.status),
+        code: root.end.as_ref().and_then(|end| Some(end.failure.as_ref()?.code.clone())),
+        steps: main.map(end).collect(),
+        ended_ms: world.now_ms - START_MS,
+        asks: world.asks,
+        tokens: root.tokens,
+        laws: world.laws,
+    }
+}

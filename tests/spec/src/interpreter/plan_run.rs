@@ -1,0 +1,439 @@
+//! A plan in a run: which steps may begin, what ends it, and what comes after.
+
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Goal;
+use goalmill_common::json::Json;
+use goalmill_common::number::to_usize;
+use goalmill_common::plan::{Collect, DependencyStatus, Join, OnFailure, Plan, Step, StepKind, Strategy};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use serde_json::{Map, Value};
+
+use super::attempt::is_guard_of_items;
+use super::seen::{Locals, Seen};
+use super::step_run::{Part, StepRun, Work};
+use super::world::World;
+use crate::law::Law;
+
+/// Where a plan stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Running,
+    /// Plans inside it end.
+    Stopping,
+    Undoing,
+    Always,
+    Ended,
+}
+
+/// How a plan ends.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    pub(super) status: PlanStatus,
+    pub(super) failure: Option<Failure>,
+}
+
+impl End {
+    pub(super) fn failed(failure: Failure) -> Self {
+        Self { status: PlanStatus::Failed, failure: Some(failure) }
+    }
+
+    pub(super) fn cancelled() -> Self {
+        Self { status: PlanStatus::Cancelled, failure: None }
+    }
+}
+
+/// A plan in a run.
+#[derive(Clone, Debug)]
+pub(super) struct PlanRun {
+    pub(super) plan: Plan,
+    pub(super) goal: Goal,
+    /// Whether it runs in the place of a step.
+    pub(super) is_inside: bool,
+    /// What the items of a map see of the plan around them.
+    pub(super) outer: Option<Seen>,
+    pub(super) steps: Vec<StepRun>,
+    /// The undo steps of its steps.
+    pub(super) undo: Vec<Step>,
+    pub(super) stage: Stage,
+    pub(super) end: Option<End>,
+    /// Unix milliseconds.
+    pub(super) deadline_ms: u64,
+    pub(super) tokens: u64,
+}
+
+/// Whether the dependencies of a step allow it to begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Joined {
+    Open,
+    Met,
+    Impossible,
+}
+
+impl PlanRun {
+    /// - `deadline_ms`: Unix milliseconds.
+    pub(super) fn new(plan: Plan, goal: Goal, deadline_ms: u64) -> Self {
+        let part = |step: &Step| if step.always { Part::Always } else { Part::Main };
+        let main = plan.steps.iter().filter(|step| step.undoes.is_none());
+        let steps = main.map(|step| StepRun::new(step.clone(), part(step))).collect();
+        let undo = plan.steps.iter().filter(|step| step.undoes.is_some()).cloned().collect();
+        Self {
+            plan,
+            goal,
+            is_inside: false,
+            outer: None,
+            steps,
+            undo,
+            stage: Stage::Running,
+            end: None,
+            deadline_ms,
+            tokens: 0,
+        }
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    pub(super) fn has_cleanup(&self) -> bool {
+        let inside = |step: &StepRun| step.plans.iter().any(Self::has_cleanup);
+        !self.undo.is_empty() || self.steps.iter().any(|step| step.part == Part::Always || inside(step))
+    }
+
+    /// Steps of the part whose turn it is.
+    fn current(&self) -> Vec<usize> {
+        let part = match self.stage {
+            Stage::Running => Part::Main,
+            Stage::Undoing => Part::Undo,
+            Stage::Always => Part::Always,
+            Stage::Stopping | Stage::Ended => return Vec::new(),
+        };
+        (0..self.steps.len()).filter(|i| self.steps[*i].part == part).collect()
+    }
+
+    /// Does one thing that needs no agent. Returns whether there was one.
+    pub(super) fn settle(&mut self, world: &mut World<'_>) -> bool {
+        for i in 0..self.steps.len() {
+            let is_inside = matches!(self.steps[i].work, Work::Inside);
+            if let Some(inner) = self.steps[i].plans.last_mut().filter(|_| is_inside) {
+                if inner.settle(world) {
+                    return true;
+                }
+                if inner.is_ended() {
+                    self.leave(i, world);
+                    return true;
+                }
+            }
+        }
+        match self.stage {
+            Stage::Ended => false,
+            Stage::Stopping => {
+                let is_still = self.steps.iter().filter(|step| step.part == Part::Main).all(StepRun::is_ended);
+                if is_still {
+                    self.begin_undo(world);
+                }
+                is_still
+            }
+            Stage::Running | Stage::Undoing | Stage::Always => self.advance(world),
+        }
+    }
+
+    fn advance(&mut self, world: &mut World<'_>) -> bool {
+        let current = self.current();
+        if current.iter().any(|i| self.unlock(*i, world)) {
+            return true;
+        }
+        if let Some(end) = self.passed_limit(world) {
+            self.begin_end(end, world);
+            return true;
+        }
+        if current.iter().all(|i| self.steps[*i].is_ended()) {
+            self.end_part(world);
+            return true;
+        }
+        let begins = |i: &usize| matches!(self.steps[*i].work, Work::Ready) && !self.steps[*i].asks_agent();
+        let next = current.into_iter().find(|i| begins(i) && self.is_its_turn(*i));
+        next.into_iter().for_each(|i| self.begin(i, world));
+        next.is_some()
+    }
+
+    /// Lets a step become ready, or passes over it. Returns whether anything changed.
+    fn unlock(&mut self, i: usize, world: &mut World<'_>) -> bool {
+        if !matches!(self.steps[i].work, Work::Pending) {
+            return false;
+        }
+        match self.joined(i) {
+            Joined::Open => return false,
+            Joined::Impossible => self.steps[i].end(StepStatus::Skipped),
+            Joined::Met => match self.guard(i) {
+                Ok(true) => self.steps[i].work = Work::Ready,
+                Ok(false) => {
+                    let step = &mut self.steps[i];
+                    step.satisfies = true;
+                    step.end(StepStatus::Skipped);
+                }
+                Err(failure) => self.give_up(i, failure, world),
+            },
+        }
+        true
+    }
+
+    fn joined(&self, i: usize) -> Joined {
+        let step = &self.steps[i];
+        if step.part == Part::Undo {
+            // One at a time.
+            let earlier = self.steps[..i].iter().filter(|step| step.part == Part::Undo);
+            return if earlier.into_iter().all(StepRun::is_ended) { Joined::Met } else { Joined::Open };
+        }
+        let spec = &step.spec;
+        let (mut met, mut open) = (0, 0);
+        for id in &spec.dependencies {
+            // The others of a clean-up step have ended before.
+            let Some(other) = self.steps.iter().find(|other| other.spec.id == *id) else { continue };
+            match other.status() {
+                None => open += 1,
+                Some(status) => {
+                    met += usize::from(match spec.dependency_status.get(id) {
+                        None => other.satisfies,
+                        Some(allowed) => DependencyStatus::of(status).is_some_and(|status| allowed.contains(&status)),
+                    });
+                }
+            }
+        }
+        let needed = match spec.join {
+            Join::All => spec.dependencies.len(),
+            Join::Any => 1.min(spec.dependencies.len()),
+            Join::AtLeast(least) => to_usize(least),
+        };
+        match (met >= needed, met + open >= needed) {
+            (true, _) => Joined::Met,
+            (false, true) => Joined::Open,
+            (false, false) => Joined::Impossible,
+        }
+    }
+
+    /// Law 8.3: the condition comes before everything that it guards.
+    fn guard(&self, i: usize) -> Result<bool, Failure> {
+        let step = &self.steps[i];
+        let Some(when) = step.spec.when.as_deref().filter(|_| !is_guard_of_items(&step.spec)) else {
+            return Ok(true);
+        };
+        self.seen(i).is_true(when, &self.locals(i)).map_err(|error| invalid(error.code))
+    }
+
+    /// What the expressions of a step see.
+    pub(super) fn seen(&self, i: usize) -> Seen {
+        if let Some(outer) = &self.outer {
+            return outer.clone();
+        }
+        let dependencies = &self.steps[i].spec.dependencies;
+        let visible = |step: &&StepRun| step.is_ended() || dependencies.contains(&step.spec.id);
+        let steps = self.steps.iter().filter(visible).map(|step| (step.spec.id.to_string(), step.seen()));
+        Seen { goal: self.goal.clone(), steps: steps.collect() }
+    }
+
+    pub(super) fn locals(&self, i: usize) -> Locals {
+        let step = &self.steps[i];
+        let mut locals = step.locals.clone();
+        if step.spec.repeat.is_some() {
+            let outputs = step.previous.as_ref().map_or_else(|| Value::Object(Map::new()), Json::value);
+            locals.push(("iteration".into(), Json::of(&step.round)));
+            locals.push(("previous".into(), Json::from(serde_json::json!({"outputs": outputs}))));
+        }
+        if step.part == Part::Always {
+            locals.push(("plan".into(), self.plan_as_seen()));
+        }
+        locals
+    }
+
+    pub(super) fn plan_as_seen(&self) -> Json {
+        let end = self.end.as_ref();
+        let failure = end.and_then(|end| end.failure.clone());
+        Json::from(serde_json::json!({"status": end.map(|end| end.status), "failure": failure, "reason": ""}))
+    }
+
+    /// Law 4.1: a limit that is passed ends the plan, once.
+    fn passed_limit(&self, world: &mut World<'_>) -> Option<End> {
+        if self.stage != Stage::Running {
+            return None;
+        }
+        let is_done = self.current().iter().all(|i| self.steps[*i].is_ended());
+        if !is_done && self.goal.budget.tokens.is_some_and(|most| self.tokens > most) {
+            if self.has_cleanup() {
+                world.note(Law::BudgetThroughCleanup);
+            }
+            return Some(End::failed(failure(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED")));
+        }
+        let failed = self.steps.iter().filter(|step| step.status() == Some(StepStatus::Failed)).count();
+        if self.plan.failures_max.is_some_and(|most| failed > to_usize(most)) {
+            if self.has_cleanup() {
+                world.note(Law::FailuresThroughCleanup);
+            }
+            return Some(End::failed(failure(FailureClass::Permanent, "FAILURES_EXCEEDED")));
+        }
+        None
+    }
+
+    /// Whether a step may begin as far as the strategy goes. A sequential plan runs the steps in the order of its list.
+    fn is_its_turn(&self, i: usize) -> bool {
+        if self.plan.strategy != Strategy::Sequential {
+            return true;
+        }
+        let current = self.current();
+        let is_ready = |i: &usize| matches!(self.steps[*i].work, Work::Ready);
+        !current.iter().any(|i| self.steps[*i].is_begun()) && current.into_iter().find(is_ready) == Some(i)
+    }
+
+    /// Attempts that are out in this plan and inside it.
+    fn out(&self) -> usize {
+        let of = |step: &StepRun| match step.work {
+            Work::Out { .. } => 1,
+            Work::Inside => step.plans.last().map_or(0, Self::out),
+            Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } | Work::Ended(_) => 0,
+        };
+        self.steps.iter().map(of).sum()
+    }
+
+    /// Steps that an agent may be asked to do now, as paths from this plan, with their places in the order to follow.
+    ///
+    /// Law 6.2: the limits of a plan hold for everything inside it. A step that holds a plan takes no place.
+    pub(super) fn find_ready(
+        &self,
+        room: usize,
+        path: &[usize],
+        world: &World<'_>,
+        found: &mut Vec<(usize, Vec<usize>)>,
+    ) {
+        let limit = match self.plan.strategy {
+            Strategy::Sequential => 1,
+            Strategy::Parallel | Strategy::Adaptive => self.plan.max_parallel.map_or(usize::MAX, to_usize),
+        };
+        let room = room.min(limit.saturating_sub(self.out()));
+        for i in 0..self.steps.len() {
+            let step = &self.steps[i];
+            let path = [path, &[i]].concat();
+            if let (Work::Inside, Some(inner)) = (&step.work, step.plans.last()) {
+                inner.find_ready(room, &path, world, found);
+            } else if matches!(step.work, Work::Ready) && step.asks_agent() && room > 0 && self.is_its_turn(i) {
+                let inputs = self.inputs(i).map_or(Value::Null, |inputs| inputs.value());
+                found.push((world.place(step.action(), &inputs), path));
+            }
+        }
+    }
+
+    /// The rendered inputs of a step.
+    pub(super) fn inputs(&self, i: usize) -> Result<Json, Failure> {
+        let step = &self.steps[i];
+        self.seen(i).render(&step.spec.inputs, &self.locals(i)).map_err(|error| invalid(error.code))
+    }
+
+    /// Fails or skips a step by its policy.
+    pub(super) fn give_up(&mut self, i: usize, failure: Failure, world: &mut World<'_>) {
+        let step = &mut self.steps[i];
+        step.failure = Some(failure.clone());
+        let is_tolerated = step.spec.on_failure == OnFailure::Abort && self.plan.continue_on_failure;
+        let on_failure = if is_tolerated { OnFailure::Continue } else { step.spec.on_failure };
+        if on_failure == OnFailure::Skip {
+            step.satisfies = true;
+            return step.end(StepStatus::Skipped);
+        }
+        step.end(StepStatus::Failed);
+        let is_handled = self.handlers(i).any(|handler| !handler.is_ended());
+        if on_failure == OnFailure::Abort && self.stage == Stage::Running && !is_handled {
+            self.begin_end(End::failed(failure), world);
+        }
+    }
+
+    /// Steps that run when this one has failed.
+    fn handlers(&self, i: usize) -> impl Iterator<Item = &StepRun> {
+        let id = &self.steps[i].spec.id;
+        self.steps.iter().filter(move |step| step.spec.handles_failure_of(id))
+    }
+
+    /// Goes on after all steps of a part have ended.
+    fn end_part(&mut self, world: &mut World<'_>) {
+        match self.stage {
+            Stage::Running => {
+                let end = self.outcome();
+                self.begin_end(end, world);
+            }
+            Stage::Undoing => self.stage = Stage::Always,
+            Stage::Stopping | Stage::Always | Stage::Ended => self.stage = Stage::Ended,
+        }
+    }
+
+    /// Law 1.1: how a plan ends whose steps have all ended.
+    fn outcome(&self) -> End {
+        let mut status = PlanStatus::Completed;
+        for (i, step) in self.steps.iter().enumerate().filter(|(_, step)| step.part == Part::Main) {
+            let is_handled = self.handlers(i).any(|handler| handler.status() == Some(StepStatus::Completed));
+            let has_handlers = self.handlers(i).next().is_some();
+            let is_tolerated = step.spec.on_failure == OnFailure::Continue || self.plan.continue_on_failure;
+            if step.status() == Some(StepStatus::Failed) && !is_handled {
+                if has_handlers && !is_tolerated {
+                    return End { status: PlanStatus::Failed, failure: step.failure.clone() };
+                }
+                status = PlanStatus::Partial;
+            }
+            if step.partial {
+                status = PlanStatus::Partial;
+            }
+        }
+        End { status, failure: None }
+    }
+
+    /// Law 4.2: stops what is out. Plans inside go through their own clean-up first.
+    pub(super) fn begin_end(&mut self, end: End, world: &mut World<'_>) {
+        if self.stage != Stage::Running {
+            return;
+        }
+        self.end = Some(end);
+        self.stage = Stage::Stopping;
+        for step in &mut self.steps {
+            match &step.work {
+                Work::Inside => {
+                    if let Some(inner) = step.plans.last_mut() {
+                        if inner.has_cleanup() {
+                            world.note(Law::InsideFirst);
+                        }
+                        inner.begin_end(End::cancelled(), world);
+                    }
+                }
+                Work::Out { .. } => {
+                    step.iteration().unknown = true;
+                    step.end(StepStatus::Cancelled);
+                }
+                Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. }
+                    if step.part == Part::Main =>
+                {
+                    step.end(StepStatus::Cancelled);
+                }
+                Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } | Work::Ended(_) => {}
+            }
+        }
+    }
+
+    /// What the plan gives to the step around it.
+    pub(super) fn outputs(&self) -> Json {
+        let main = || self.steps.iter().filter(|step| step.part == Part::Main);
+        if self.plan.collect == Collect::List {
+            let outputs = |step: &StepRun| step.outputs.as_ref().map_or(Value::Null, Json::value);
+            return Json::from(Value::Array(main().map(outputs).collect()));
+        }
+        let is_finish = |step: &&StepRun| step.spec.kind == StepKind::Finish && step.outputs.is_some();
+        if let Some(finish) = main().filter(is_finish).next_back() {
+            return finish.outputs.clone().unwrap_or_default();
+        }
+        let is_last = |step: &&StepRun| !main().any(|other| other.spec.dependencies.contains(&step.spec.id));
+        let outputs = |step: &StepRun| Some((step.spec.id.to_string(), step.outputs.as_ref()?.value()));
+        Json::from(Value::Object(main().filter(is_last).filter_map(outputs).collect()))
+    }
+}
+
+pub(super) fn failure(class: FailureClass, code: &str) -> Failure {
+    Failure::new(class, code, "")
+}
+
+/// The failure of a step whose expressions have no value.
+pub(super) fn invalid(code: &str) -> Failure {
+    failure(FailureClass::Permanent, code)
+}

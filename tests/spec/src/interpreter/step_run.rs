@@ -1,0 +1,182 @@
+//! A step in a run: where it stands, and what is known of its attempts.
+
+use goalmill_common::failure::Failure;
+use goalmill_common::json::Json;
+use goalmill_common::number::{to_usize, whole_u64};
+use goalmill_common::plan::{Retry, Step, StepKind};
+use goalmill_common::status::StepStatus;
+
+use super::plan_run::PlanRun;
+use super::seen::{Locals, SeenStep};
+use crate::script::Act;
+
+/// To which part of the life of its plan a step belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Main,
+    Undo,
+    Always,
+}
+
+/// Where a step stands.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    /// Its dependencies are open.
+    Pending,
+    /// It may begin when there is a place.
+    Ready,
+    /// An agent works on it: what it does, and when. Times are Unix milliseconds.
+    Out {
+        act: Act,
+        ends_ms: Option<u64>,
+        limit_ms: u64,
+    },
+    /// The next attempt or iteration begins then.
+    Backoff {
+        until_ms: u64,
+    },
+    /// It waits for a time, or for an event until a time.
+    Waiting {
+        until_ms: Option<u64>,
+        event: Option<(String, String)>,
+    },
+    /// The last one of its plans runs.
+    Inside,
+    Ended(StepStatus),
+}
+
+/// One iteration of a step; a step without a loop has one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Iteration {
+    pub(super) inputs: Json,
+    pub(super) outputs: Option<Json>,
+    /// An attempt was sent, and nobody knows what it did.
+    pub(super) unknown: bool,
+}
+
+/// When a step began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Begun {
+    /// Unix milliseconds.
+    pub(super) ms: u64,
+    /// How many questions had been sent before.
+    pub(super) asks: usize,
+}
+
+/// A step in a run.
+#[derive(Clone, Debug)]
+pub(super) struct StepRun {
+    pub(super) spec: Step,
+    pub(super) part: Part,
+    pub(super) work: Work,
+    /// What its expressions see beside the goal and the steps.
+    pub(super) locals: Locals,
+    pub(super) outputs: Option<Json>,
+    pub(super) failure: Option<Failure>,
+    /// Whether it satisfies its dependents.
+    pub(super) satisfies: bool,
+    pub(super) partial: bool,
+    /// Failures since the last iteration or fallback began.
+    pub(super) failures: u32,
+    pub(super) lost: u32,
+    pub(super) is_fallback: bool,
+    /// The number of the iteration, from 1.
+    pub(super) round: u32,
+    pub(super) previous: Option<Json>,
+    pub(super) iterations: Vec<Iteration>,
+    /// The plans inside it, one for each iteration.
+    pub(super) plans: Vec<PlanRun>,
+    pub(super) begun: Option<Begun>,
+    /// When the last attempt began, Unix milliseconds.
+    pub(super) last_ms: u64,
+}
+
+impl StepRun {
+    pub(super) fn new(spec: Step, part: Part) -> Self {
+        Self {
+            spec,
+            part,
+            work: Work::Pending,
+            locals: Vec::new(),
+            outputs: None,
+            failure: None,
+            satisfies: false,
+            partial: false,
+            failures: 0,
+            lost: 0,
+            is_fallback: false,
+            round: 1,
+            previous: None,
+            iterations: Vec::new(),
+            plans: Vec::new(),
+            begun: None,
+            last_ms: 0,
+        }
+    }
+
+    /// Whether an agent does it.
+    pub(super) fn asks_agent(&self) -> bool {
+        self.spec.kind.needs_worker() && self.spec.for_each.is_none()
+    }
+
+    pub(super) fn holds_plan(&self) -> bool {
+        self.spec.kind == StepKind::Plan || self.spec.for_each.is_some()
+    }
+
+    /// The action that its agent is asked for.
+    pub(super) fn action(&self) -> &str {
+        let fallback = self.spec.fallback.as_ref().filter(|_| self.is_fallback);
+        fallback.and_then(|fallback| fallback.action.as_deref()).unwrap_or(&self.spec.action)
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.status().is_some()
+    }
+
+    /// How it ended.
+    pub(super) fn status(&self) -> Option<StepStatus> {
+        if let Work::Ended(status) = self.work { Some(status) } else { None }
+    }
+
+    /// Whether it has begun and not ended.
+    pub(super) fn is_begun(&self) -> bool {
+        match self.work {
+            Work::Out { .. } | Work::Backoff { .. } | Work::Waiting { .. } | Work::Inside => true,
+            Work::Pending | Work::Ready | Work::Ended(_) => false,
+        }
+    }
+
+    pub(super) fn end(&mut self, status: StepStatus) {
+        self.satisfies |= status == StepStatus::Completed;
+        self.work = Work::Ended(status);
+    }
+
+    /// As expressions of other steps see it.
+    pub(super) fn seen(&self) -> SeenStep {
+        SeenStep {
+            status: self.status().unwrap_or(StepStatus::Pending),
+            outputs: self.outputs.clone(),
+            partial: self.partial,
+            failure: self.failure.clone(),
+        }
+    }
+
+    /// The iteration that is at work.
+    pub(super) fn iteration(&mut self) -> &mut Iteration {
+        let round = to_usize(self.round);
+        while self.iterations.len() < round {
+            self.iterations.push(Iteration::default());
+        }
+        &mut self.iterations[round - 1]
+    }
+
+    /// When the next attempt begins after `failures` failed ones, in milliseconds.
+    pub(super) fn backoff_ms(&self) -> u64 {
+        let Retry { initial_ms, factor, max_ms, .. } = self.spec.retry;
+        let mut wait_ms = initial_ms as f64;
+        for _ in 1..self.failures {
+            wait_ms *= factor;
+        }
+        whole_u64(wait_ms).min(max_ms)
+    }
+}

@@ -1,0 +1,86 @@
+//! The world outside a plan: the time, the agents, the events.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_common::json::Json;
+use serde_json::Value;
+
+use crate::law::Law;
+use crate::run::Ask;
+use crate::script::{Act, START_MS, Script};
+
+/// The world outside a plan.
+pub(super) struct World<'c> {
+    pub(super) script: &'c Script,
+    /// Unix milliseconds.
+    pub(super) now_ms: u64,
+    pub(super) asks: Vec<Ask>,
+    /// An order of questions to follow where the laws leave it free.
+    order: &'c [Ask],
+    followed: Vec<bool>,
+    /// How often each action was asked for.
+    times: BTreeMap<String, usize>,
+    /// Events that were accepted, in their order, and whether one was taken.
+    accepted: Vec<(usize, bool)>,
+    pub(super) laws: BTreeSet<Law>,
+}
+
+impl<'c> World<'c> {
+    pub(super) fn new(script: &'c Script, order: &'c [Ask]) -> Self {
+        Self {
+            script,
+            now_ms: START_MS,
+            asks: Vec::new(),
+            order,
+            followed: vec![false; order.len()],
+            times: BTreeMap::new(),
+            accepted: Vec::new(),
+            laws: BTreeSet::new(),
+        }
+    }
+
+    /// The place of a question in the order to follow; `usize::MAX` if it is not there.
+    pub(super) fn place(&self, action: &str, inputs: &Value) -> usize {
+        let fits =
+            |n: &usize| !self.followed[*n] && self.order[*n].action == action && self.order[*n].inputs == *inputs;
+        (0..self.order.len()).find(fits).unwrap_or(usize::MAX)
+    }
+
+    /// Asks an agent. Returns what it does.
+    pub(super) fn ask(&mut self, action: &str, inputs: Value) -> Act {
+        let place = self.place(action, &inputs);
+        if let Some(followed) = self.followed.get_mut(place) {
+            *followed = true;
+        }
+        let time = self.times.entry(action.to_owned()).or_default();
+        let act = self.script.act(action, *time);
+        *time += 1;
+        self.asks.push(Ask { at_ms: self.now_ms - START_MS, action: action.to_owned(), inputs });
+        act
+    }
+
+    /// When the next event comes, Unix milliseconds.
+    pub(super) fn next_event_ms(&self) -> Option<u64> {
+        self.script.events.get(self.accepted.len()).map(|event| START_MS + event.at_ms)
+    }
+
+    /// Accepts the next event.
+    pub(super) fn accept_event(&mut self) {
+        self.accepted.push((self.accepted.len(), false));
+    }
+
+    /// Law 5.1: takes the first event of a name and key that was accepted and not taken.
+    pub(super) fn take_event(&mut self, name: &str, key: &str) -> Option<Json> {
+        let fits = |(n, taken): &&mut (usize, bool)| {
+            let event = &self.script.events[*n];
+            !*taken && event.name == name && event.key == key
+        };
+        let (n, taken) = self.accepted.iter_mut().find(fits)?;
+        *taken = true;
+        Some(Json::of(&self.script.events[*n].data))
+    }
+
+    pub(super) fn note(&mut self, law: Law) {
+        self.laws.insert(law);
+    }
+}

@@ -1,0 +1,32 @@
+//! The laws of a plan as a program.
+//!
+//! [`run()`] says what happens to a plan, by the laws and the pages of the documentation alone. [`generate`] makes random
+//! cases, [`check_engine`] compares the engine with the laws, [`shrink`] makes a finding small.
+
+mod case;
+mod comparison;
+mod engine_driver;
+mod feature;
+mod generator;
+mod interpreter;
+mod known;
+mod law;
+mod pairs;
+mod run;
+mod script;
+mod shrinker;
+mod survey;
+
+pub use case::Case;
+pub use comparison::{Difference, Finding, Verdict, check_engine};
+pub use engine_driver::{Stopped, drive};
+pub use feature::{FEATURES, features};
+pub use generator::generate;
+pub use interpreter::{Undecided, run};
+pub use known::{Known, known};
+pub use law::Law;
+pub use pairs::Pairs;
+pub use run::{Ask, Run, StepEnd};
+pub use script::{Act, Does, Script, SentEvent};
+pub use shrinker::shrink;
+pub use survey::{Survey, survey};

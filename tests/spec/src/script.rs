@@ -1,0 +1,82 @@
+//! What happens to a plan from outside: what agents do, which events and commands come when.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// When every plan is submitted, Unix milliseconds: `2027-01-04T09:00:00Z`.
+pub const START_MS: u64 = 1_799_053_200_000;
+
+/// What happens from outside. Times count from the submission.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Script {
+    /// What agents do, by action: one act for each time that the action is asked for, in the order of the questions.
+    pub acts: BTreeMap<String, Vec<Act>>,
+    /// Events, sent to all plans that wait for them.
+    pub events: Vec<SentEvent>,
+    /// When a person cancels the plan, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancel_ms: Option<u64>,
+    /// The deadline of the goal, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+}
+
+/// What an agent does when it is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Act {
+    /// How long the attempt takes, milliseconds.
+    pub after_ms: u64,
+    pub does: Does,
+    /// Tokens that the attempt uses up.
+    #[serde(default)]
+    pub tokens: u64,
+}
+
+/// How an attempt ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Does {
+    /// It completes with these outputs.
+    Answer(Value),
+    /// The agent says that it could not do it, and that it may pass.
+    Busy,
+    /// The agent says that it cannot do it.
+    Refuse,
+    /// The answer is a 5xx or a cut connection: nobody knows what was done.
+    Cut,
+    /// The worker is lost.
+    Lost,
+    /// No answer comes: the attempt runs out of time, or is out when its plan ends.
+    Silent,
+}
+
+/// An event from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SentEvent {
+    pub at_ms: u64,
+    pub name: String,
+    pub key: String,
+    pub data: Value,
+}
+
+impl Script {
+    /// What the agent does that is asked for an action.
+    ///
+    /// - `time`: how often the action was asked for before.
+    pub fn act(&self, action: &str, time: usize) -> Act {
+        let listed = self.acts.get(action).and_then(|acts| acts.get(time));
+        listed.cloned().unwrap_or_else(|| {
+            let after_ms = 1 + spread(action, time) % 40_000;
+            Act { after_ms, does: Does::Answer(json!({"n": time})), tokens: 0 }
+        })
+    }
+}
+
+/// FNV-1a, so that attempts without an act of their own end at different times.
+fn spread(action: &str, time: usize) -> u64 {
+    let bytes = action.bytes().chain(time.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,86 @@
+//! A run of many cases.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::case::Case;
+use crate::comparison::{Finding, Verdict, check_engine};
+use crate::feature::features;
+use crate::generator::generate;
+use crate::law::Law;
+use crate::pairs::Pairs;
+use crate::run::Run;
+
+/// What many cases gave.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// Cases in which the engine did what the laws say.
+    pub kept: u32,
+    /// Documents that validation refuses, by the first code.
+    pub invalid: BTreeMap<String, u32>,
+    /// Cases whose outcome is free.
+    pub undecided: BTreeMap<String, u32>,
+    /// Cases that meet a law which is known to be broken, and differ.
+    pub excused: u32,
+    /// Cases by the laws of which they speak: those that kept them, and those that differ.
+    pub laws: BTreeMap<Law, (u32, u32)>,
+    pub pairs: Pairs,
+    /// Other differences: seed, case, finding.
+    pub found: Vec<(u64, Case, Finding)>,
+}
+
+/// Checks one case for each seed.
+///
+/// - `known`: laws that are known to be broken.
+pub fn survey(seeds: impl Iterator<Item = u64>, known: &BTreeSet<Law>) -> Survey {
+    let mut survey = Survey::default();
+    for seed in seeds {
+        let case = generate(seed);
+        match check_engine(&case) {
+            Verdict::Invalid(code) => *survey.invalid.entry(code).or_default() += 1,
+            Verdict::Undecided(why) => *survey.undecided.entry(format!("{why:?}")).or_default() += 1,
+            Verdict::Kept(run) => {
+                survey.kept += 1;
+                survey.count(&case, &run, true);
+            }
+            Verdict::Found(finding) => {
+                survey.count(&case, &finding.expected, false);
+                if finding.expected.laws.is_disjoint(known) {
+                    survey.found.push((seed, case, *finding));
+                } else {
+                    survey.excused += 1;
+                }
+            }
+        }
+    }
+    survey
+}
+
+impl Survey {
+    /// The counts in words.
+    pub fn summary(&self) -> String {
+        let undecided: u32 = self.undecided.values().sum();
+        let pairs = self.pairs.rare(1).len();
+        let laws: Vec<String> =
+            self.laws.iter().map(|(law, (kept, differ))| format!("{law:?} {kept}/{differ}")).collect();
+        format!(
+            "{} plans kept the laws, {} differ by a known fault, {} differ, {undecided} undecided {:?}, invalid {:?}; \
+             {pairs} pairs never met\nlaws (kept/differ): {}",
+            self.kept,
+            self.excused,
+            self.found.len(),
+            self.undecided,
+            self.invalid,
+            laws.join(", ")
+        )
+    }
+
+    fn count(&mut self, case: &Case, run: &Run, is_kept: bool) {
+        for law in &run.laws {
+            let (kept, differ) = self.laws.entry(*law).or_default();
+            *(if is_kept { kept } else { differ }) += 1;
+        }
+        if let Ok(plan) = case.plan() {
+            self.pairs.count(&features(case, &plan, run));
+        }
+    }
+}
