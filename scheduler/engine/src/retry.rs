@@ -84,7 +84,7 @@ impl Turn<'_> {
             return self.retry(i, failure, Next::default(), spent);
         }
         let message = format!("{losses} workers were lost running the step; the last: {}", failure.message);
-        let failure = Failure::new(FailureClass::Permanent, "STEP_POISONED", message);
+        let failure = Failure::new(FailureClass::Permanent, "STEP_POISONED", message).with_unknown_outcome();
         self.effects.push(Effect::DeadLetter { step: i, failure: failure.clone() });
         self.give_up(i, failure, spent);
     }
