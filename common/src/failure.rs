@@ -8,6 +8,9 @@ pub const TASK_MISSING: &str = "TASK_MISSING";
 /// Code of a step whose agents asked to wait for longer than a step may wait.
 pub const WAIT_EXCEEDED: &str = "WAIT_EXCEEDED";
 
+/// Codes of attempts whose agent answered, and whose answer was refused.
+const REFUSED_ANSWERS: [&str; 3] = ["ANSWER_EMPTY", "ANSWER_INVALID", "OUTPUT_TOO_LARGE"];
+
 /// The kind of a failure: it decides whether another attempt makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -63,6 +66,9 @@ pub struct Failure {
     /// Further errors of the same attempt, at most 20; they have none of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Failure>,
+    /// Nobody knows whether the attempt has done its work. Timeouts, losses and refused answers mean the same without it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outcome_unknown: bool,
 }
 
 /// Errors, and suggested adjustments, that are kept of one report, at most each.
@@ -71,6 +77,26 @@ pub const ERRORS_MAX: usize = 20;
 impl Failure {
     /// A failure without a time for the next attempt.
     pub fn new(class: FailureClass, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { class, code: code.into(), message: message.into(), retry_after_ms: None, errors: Vec::new() }
+        Self {
+            class,
+            code: code.into(),
+            message: message.into(),
+            retry_after_ms: None,
+            errors: Vec::new(),
+            outcome_unknown: false,
+        }
+    }
+
+    /// The failure of an attempt that may have done its work.
+    #[must_use]
+    pub fn with_unknown_outcome(self) -> Self {
+        Self { outcome_unknown: true, ..self }
+    }
+
+    /// Whether the attempt may have done its work.
+    pub fn may_be_done(&self) -> bool {
+        self.outcome_unknown
+            || matches!(self.class, FailureClass::Timeout | FailureClass::Lost)
+            || REFUSED_ANSWERS.contains(&self.code.as_str())
     }
 }

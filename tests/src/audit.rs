@@ -8,6 +8,8 @@ use goalmill_common::plan::{DependencyStatus, Join, Plan, Step, UndoOn};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::audit_work::SeenWork;
+
 /// What a log must say besides obeying the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
@@ -25,10 +27,11 @@ struct Seen {
     ended: Option<String>,
     /// Whether dependents count it as done.
     satisfies: bool,
-    /// Whether it has, or may have, done what its undo step takes back: an attempt completed, or was cancelled in flight.
-    worked: bool,
-    /// Time of its last dispatch, or of its end if it needs none.
-    queued_at: String,
+    work: SeenWork,
+    /// Of an undo step: how many of them it is through with.
+    undone: usize,
+    /// Whether it was passed over before the clean-up began.
+    is_needless: bool,
     /// Iterations of the loop so far.
     iterations: u64,
     /// The end of the wait, Unix milliseconds; 0 when it has none.
@@ -60,8 +63,8 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
 /// - attempts of a step are 1, 2, 3, …; no step is dispatched twice concurrently; a step ends at most once
 /// - no more steps are in flight than the plan allows
 /// - nothing follows the plan's end, and nothing goes out after it was cancelled
-/// - what was done is undone when the plan fails or is cancelled, the step that went out last first; a plan that has begun does
-///   not end without its clean-up
+/// - what was done is undone when the plan fails or is cancelled, the step that went out last first, once for each
+///   iteration and agent; a plan that has begun does not end without its clean-up, and nothing but its end cuts that off
 /// - iterations of a loop are 1, 2, 3, …; an event from outside completes one step, and a wait does not end before its time
 pub fn audit(plan: &Plan, events: &[Value], expect: Expect) -> Vec<String> {
     let created = events.iter().find(|event| event["type"] == "plan_created");
@@ -145,6 +148,8 @@ impl Auditor {
         if let Some(end) = self.steps.get(&step).and_then(|seen| seen.ended.clone()) {
             self.report(seq, format!("`{kind}` for step `{step}`, which had ended ({end})"));
         }
+        let seen = self.steps.entry(step.clone()).or_default();
+        seen.work.follow(seq, kind, (attempt, seen.attempt), seen.iterations + 1, &event["data"]);
         match kind {
             "step_queued" => self.queued(seq, &step, attempt, event),
             "step_started" | "step_progress" | "call_recorded" | "calls_discarded" => {
@@ -159,10 +164,9 @@ impl Auditor {
             "step_completed" => {
                 self.wait_ends(seq, &step, event);
                 self.ends(seq, &step, attempt, kind, true);
-                let seen = self.steps.entry(step).or_default();
-                seen.worked = attempt > 0;
-                if seen.queued_at.is_empty() {
-                    event["time"].as_str().unwrap_or_default().clone_into(&mut seen.queued_at);
+                // A person may complete it before.
+                if event["actor"].is_null() {
+                    self.expect_all_undone(seq, &step);
                 }
             }
             "step_failed" => {
@@ -170,23 +174,29 @@ impl Auditor {
                 self.ends(seq, &step, 0, kind, false);
             }
             "step_cancelled" => {
-                let seen = self.steps.entry(step.clone()).or_default();
-                seen.worked = seen.in_flight;
+                let is_cleanup = self.plan.steps.iter().any(|own| own.id.as_str() == step && own.is_cleanup());
+                let why = event["data"]["reason"].as_str().unwrap_or_default();
+                if self.cleans && is_cleanup && !why.starts_with("the clean-up has ended") {
+                    self.report(seq, format!("`{step}` is cancelled in the clean-up: {why}"));
+                }
                 self.ends(seq, &step, 0, kind, false);
             }
             "step_skipped" => {
                 self.wait_ends(seq, &step, event);
                 let satisfies = event["data"]["cause"] != "dependency_failed";
+                let is_by_plan = event["data"]["cause"] == "condition" && !self.cleans;
+                self.steps.entry(step.clone()).or_default().is_needless = is_by_plan;
                 self.ends(seq, &step, 0, kind, satisfies);
             }
             "step_retrying" | "step_released" | "step_suspended" | "step_recalled" | "step_decomposed"
-            | "step_iterated" => {
+            | "step_iterated" | "step_undone" => {
                 let seen = self.steps.entry(step.clone()).or_default();
                 let wrong = seen.attempt != attempt;
                 if kind == "step_iterated" {
                     seen.iterations += 1;
                 }
                 let iterations = seen.iterations;
+                seen.undone += usize::from(kind == "step_undone");
                 if std::mem::take(&mut seen.in_flight) {
                     self.in_flight -= 1;
                 }
@@ -222,7 +232,7 @@ impl Auditor {
                 let is_undone = list == "removed" && self.plan.steps.iter().any(can_undo);
                 let wrong = seen.in_flight || seen.ended.as_deref() == Some("step_completed") && !is_undone;
                 if end.is_none() {
-                    (seen.worked, seen.iterations, seen.wait_due_ms) = (false, 0, 0);
+                    (seen.iterations, seen.wait_due_ms, seen.undone) = (0, 0, 0);
                 }
                 seen.ended = end.map(|(_, kind)| kind.to_owned());
                 seen.satisfies = end.is_some_and(|(satisfies, _)| satisfies);
@@ -279,7 +289,6 @@ impl Auditor {
             self.undoes(seq, step, target.as_str());
         }
         let seen = self.steps.entry(step.to_owned()).or_default();
-        event["time"].as_str().unwrap_or_default().clone_into(&mut seen.queued_at);
         let twice = seen.in_flight;
         let expected = seen.attempt + 1;
         seen.attempt = attempt;
@@ -310,12 +319,26 @@ impl Auditor {
             Some("cancelled") => UndoOn::Cancelled,
             _ => return,
         };
+        self.expect_undo(seq, outcome);
+    }
+
+    /// All that may be done is to be undone.
+    fn expect_undo(&mut self, seq: u64, outcome: UndoOn) {
         if self.plan.undo_on.as_ref().is_some_and(|on| !on.contains(&outcome)) {
             return;
         }
         let seen = |id: &StepId| self.steps.get(id.as_str());
-        let is_open = |step: &&Step| seen(&step.id).is_none_or(|seen| seen.ended.is_none());
-        let was_done = |step: &&Step| step.undoes.as_ref().and_then(seen).is_some_and(|target| target.worked);
+        let is_open = |step: &&Step| seen(&step.id).is_none_or(|seen| seen.ended.is_none() || seen.is_needless);
+        // A map that did not complete undid its items itself; what a revision removed was undone then.
+        let is_due = |step: &Step, target: &Seen| match target.ended.as_deref() {
+            Some("step_completed") => true,
+            Some("plan_revised") => false,
+            Some(_) | None => !step.undoes_map(),
+        };
+        let was_done = |step: &&Step| {
+            let target = step.undoes.as_ref().and_then(seen);
+            target.is_some_and(|target| target.work.may_be_done() && is_due(step, target))
+        };
         let due = self.plan.steps.iter().filter(|step| is_open(step) && was_done(step));
         let forgotten: Vec<String> = due.map(|step| step.id.to_string()).filter(|id| !self.undo.contains(id)).collect();
         for id in forgotten {
@@ -323,14 +346,24 @@ impl Auditor {
         }
     }
 
+    /// An undo step completes: it has undone every iteration, and what every agent did.
+    fn expect_all_undone(&mut self, seq: u64, undo: &str) {
+        let target = self.plan.steps.iter().find(|step| step.id.as_str() == undo).and_then(|step| step.undoes.clone());
+        let done = target.and_then(|target| self.steps.get(target.as_str())).map_or(0, |seen| seen.work.done.len());
+        let undone = self.steps.get(undo).map_or(0, |seen| seen.undone) + 1;
+        if undone < done {
+            self.report(seq, format!("`{undo}` completes after {undone} of {done}"));
+        }
+    }
+
     /// An undo step goes out: those whose steps went out later than its own have ended.
     fn undoes(&mut self, seq: u64, step: &str, target: &str) {
-        let queued_at = |id: &str| self.steps.get(id).map(|seen| seen.queued_at.clone()).unwrap_or_default();
-        let own = queued_at(target);
+        let sent = |id: &str| self.steps.get(id).map_or(0, |seen| seen.work.sent);
+        let own = sent(target);
         let is_open = |id: &str| self.steps.get(id).is_none_or(|seen| seen.ended.is_none());
         let others = self.plan.steps.iter().filter(|other| other.id.as_str() != step && is_open(other.id.as_str()));
         let undo = others.filter(|other| self.undo.iter().any(|id| *id == other.id.as_str()));
-        let later = undo.filter(|other| other.undoes.as_ref().is_some_and(|target| queued_at(target.as_str()) > own));
+        let later = undo.filter(|other| other.undoes.as_ref().is_some_and(|target| sent(target.as_str()) > own));
         let later: Vec<String> = later.map(|other| format!("`{}`", other.id)).collect();
         if !later.is_empty() {
             self.report(seq, format!("`{step}` goes out before {}, which undo what began later", later.join(", ")));
@@ -355,6 +388,11 @@ impl Auditor {
 
     /// The plan ends: not without its clean-up, once a step went out.
     fn expect_cleanup(&mut self, seq: u64, kind: &str) {
+        match kind {
+            "plan_failed" if !self.cleans => self.expect_undo(seq, UndoOn::Failed),
+            "plan_cancelled" if !self.cleans => self.expect_undo(seq, UndoOn::Cancelled),
+            _ => {}
+        }
         let has_begun = self.steps.values().any(|seen| seen.attempt > 0);
         let is_open = |step: &&Step| self.steps.get(step.id.as_str()).is_none_or(|seen| seen.ended.is_none());
         let always = self.plan.steps.iter().filter(|step| step.always).filter(is_open);
@@ -453,7 +491,27 @@ mod tests {
         type Break = (&'static str, fn(&mut Vec<Value>));
         let (plan, log) = undone();
         assert_eq!(audit(&plan, &log, Expect::Lawful), Vec::<String>::new());
-        let breaks: [Break; 3] = [
+        let breaks: [Break; 6] = [
+            ("is cancelled in the clean-up", |log| {
+                log[6]["type"] = "step_cancelled".into();
+                log[6]["data"]["reason"] = "the plan failed: over budget".into();
+            }),
+            ("`b:undo` completes after 1 of 2", |log| {
+                // The first of two iterations was done by another agent.
+                let again = line(0, "step_retrying", "b", 1);
+                log.splice(3..3, [again, line(0, "step_queued", "b", 2)]);
+                log[3]["data"] = json!({"failure": {"class": "transient", "outcome_unknown": true}});
+                log[4]["data"]["agent_type"] = "y".into();
+                log[5]["attempt"] = 2.into();
+                (1..).zip(log.iter_mut()).for_each(|(seq, event)| event["seq"] = json!(seq));
+            }),
+            ("is forgotten", |log| {
+                // It was passed over before.
+                let skipped = line(5, "step_skipped", "a:undo", 0);
+                log.insert(4, skipped);
+                log[4]["data"]["cause"] = "condition".into();
+                log[5]["data"]["undo"] = json!(["b:undo"]);
+            }),
             ("which undo what began later", |log| {
                 for (place, step) in [(5, "a:undo"), (6, "a:undo"), (7, "b:undo"), (8, "b:undo")] {
                     log[place]["step_id"] = step.into();

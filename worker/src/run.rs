@@ -145,7 +145,8 @@ async fn execute_task(
     if outcome.failure.is_some() {
         return Ok(outcome);
     }
-    payload::offload_outputs(worker, task, outcome).await
+    // The agent has done its work.
+    payload::offload_outputs(worker, task, outcome).await.map_err(Failure::with_unknown_outcome)
 }
 
 /// Refuses an outcome that cannot be read back from the plan's log.
@@ -174,7 +175,7 @@ fn check_outcome(outcome: &ExecutionResult, nesting_max: usize) -> Result<(), Fa
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let message = format!("the executor panicked: {}", text.unwrap_or("no message"));
-    Failure::new(FailureClass::Transient, "EXECUTOR_PANIC", message)
+    Failure::new(FailureClass::Transient, "EXECUTOR_PANIC", message).with_unknown_outcome()
 }
 
 /// Makes a report one of a failed attempt.

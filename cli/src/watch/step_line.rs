@@ -91,6 +91,10 @@ pub(super) fn step_line(
         StepEvent::Recalled(why) => line(format!("recalled{}", because(&why.reason))),
         StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),
         StepEvent::Iterated(iterated) => line(format!("iteration {} is done; another one follows", iterated.iteration)),
+        StepEvent::Undone(undone) => line(match &undone.failure {
+            None => "one is undone; another one follows".into(),
+            Some(failure) => format!("one could not be undone: {}; another one follows", short(&failure.message)),
+        }),
         StepEvent::Expanded(expanded) => line(format!("becomes {} steps, one for each item", expanded.items)),
         StepEvent::Cancelled(_)
         | StepEvent::Started(_)

@@ -220,6 +220,29 @@ pub struct StepIterated {
     pub duration_ms: Option<u64>,
 }
 
+/// An undo step is through with one of the iterations or attempts that it undoes, and goes on with the one before it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepUndone {
+    /// What its agent gave; none when it failed, or when the condition of the undo step was false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Json>,
+    /// Why this one could not be undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// US dollars the attempt cost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    /// Tokens that the attempt took.
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenSplit>,
+    /// How long the attempt ran, by the clock of its worker, where start and end are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
 /// An attempt failed, and there will be another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepRetrying {

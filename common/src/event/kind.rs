@@ -164,6 +164,8 @@ impl StepEvent {
             Some(&failed.failure)
         } else if let Self::Skipped(skipped) = self {
             skipped.failure.as_ref()
+        } else if let Self::Undone(undone) = self {
+            undone.failure.as_ref()
         } else {
             None
         }
@@ -173,7 +175,7 @@ impl StepEvent {
     pub fn drops_calls(&self) -> bool {
         let is_other_agent = if let Self::Retrying(retrying) = self { retrying.fallback } else { false };
         is_other_agent
-            || matches!(self, Self::Recalled(_) | Self::Decomposed(_) | Self::Iterated(_))
+            || matches!(self, Self::Recalled(_) | Self::Decomposed(_) | Self::Iterated(_) | Self::Undone(_))
             || self.ends_step()
     }
 
@@ -194,6 +196,8 @@ impl StepEvent {
             (skipped.cost, skipped.tokens)
         } else if let Self::Iterated(iterated) = self {
             (iterated.cost, iterated.tokens)
+        } else if let Self::Undone(undone) = self {
+            (undone.cost, undone.tokens)
         } else if let Self::Decomposed(decomposed) = self {
             (decomposed.cost, decomposed.tokens)
         } else if let Self::CallRecorded(call) = self {

@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::RecordedCall;
 use crate::failure::Failure;
+use crate::id::AgentType;
 use crate::json::Json;
 use crate::plan::{Plan, Step};
 use crate::report::{SuggestedAdjustment, TokenSplit};
 
 use super::attempt::{
     CallbackReceived, CallsDiscarded, StepDecomposed, StepIterated, StepMeasured, StepProgress, StepQueued,
-    StepReleased, StepResumed, StepRetrying, StepStarted, StepSuspended, is_none_left, is_zero,
+    StepReleased, StepResumed, StepRetrying, StepStarted, StepSuspended, StepUndone, is_none_left, is_zero,
 };
 use super::hook::{HookAsked, HookDecided};
 use super::plan::Reason;
@@ -91,7 +92,8 @@ events! {
             weight |wait| wait.event.len() + wait.key.len();
         /// It is done.
         Completed(StepCompleted) = "step_completed": End, sample r#"{"outputs":{"x":1.10}}"#,
-            weight |completed| completed.outputs.text().len() + json(completed.adjustments.as_ref());
+            weight |completed| completed.outputs.text().len() + json(completed.adjustments.as_ref())
+                + 16 * completed.items.as_ref().map_or(0, Vec::len);
         /// The attempt failed, and there will be another one.
         Retrying(StepRetrying) = "step_retrying": AttemptEnd,
             sample r#"{"failure":{"class":"transient","code":"SLOW","message":"m"},"due_ms":1}"#,
@@ -99,6 +101,10 @@ events! {
         /// An iteration of a loop gave outputs, and there will be another one.
         Iterated(StepIterated) = "step_iterated": AttemptEnd, sample r#"{"iteration":1,"outputs":{},"due_ms":1}"#,
             weight |iterated| iterated.outputs.text().len();
+        /// An undo step has undone one iteration or attempt, or could not; the one before it follows.
+        Undone(StepUndone) = "step_undone": AttemptEnd,
+            weight |undone| json(undone.outputs.as_ref())
+                + undone.failure.as_ref().map_or(0, |failure| failure.message.len());
         /// Handed back untried; the attempt does not count as a failure.
         Released(StepReleased) = "step_released": AttemptEnd, sample r#"{"worker":"w"}"#;
         /// It failed for good.
@@ -211,6 +217,22 @@ pub struct StepCompleted {
     /// What the agent would change in the rest of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suggested_adjustments: Vec<SuggestedAdjustment>,
+    /// Of a map that can be undone: what its items have done, or may have, in the order in which they were sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Vec<ItemWork>>,
+}
+
+/// What one item of a map has done by one agent, or may have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemWork {
+    /// The number of the item, from 0.
+    pub item: u32,
+    /// The agent type, when it is not that of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_type: Option<AgentType>,
+    /// Nobody knows what it gave; otherwise that is in the outputs of the map.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
 }
 
 /// A step failed for good.

@@ -43,15 +43,26 @@ impl PlanState {
             timeout_ms: spec.run_limit_ms(&context.limits),
             lease_ms: context.task_lease_ms,
             reply: context.reply.clone(),
-            idempotency_key: match step.iteration() {
-                1 => format!("{}:{}", accepted.plan_id, spec.id),
-                n => format!("{}:{}~{n}", accepted.plan_id, spec.id),
-            },
+            idempotency_key: self.idempotency_key(i),
             calls: step.calls().to_vec(),
             callback: self.task_callback(i, context),
             budget: self.grant(i).map(|grant| grant.left),
             traceparent: accepted.traceparent.clone(),
         }
+    }
+}
+
+impl PlanState {
+    /// The same for all attempts at the same work: one for each iteration, and in an undo step one for all that it undoes.
+    fn idempotency_key(&self, i: StepIndex) -> String {
+        let mut key = format!("{}:{}", self.accepted.plan_id, self.plan.steps[i].id);
+        if let n @ 1.. = self.undone(i) {
+            key.push_str(&format!("@{}", n + 1));
+        }
+        if let n @ 2.. = self.steps[i].iteration() {
+            key.push_str(&format!("~{n}"));
+        }
+        key
     }
 }
 

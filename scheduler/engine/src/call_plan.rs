@@ -1,7 +1,7 @@
 //! Plans that calls of a step submit: the step waits without a worker, and goes on with what the plan gave.
 
 use goalmill_common::call::{CallWaitKind, SuspendedCall};
-use goalmill_common::event::{CallsDiscarded, StepEvent, StepSuspended};
+use goalmill_common::event::{CallsDiscarded, ItemWork, StepEvent, StepSuspended};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::id::WorkerId;
@@ -59,8 +59,8 @@ impl Turn<'_> {
     }
 
     /// Continues a step whose call waited for this plan.
-    pub(crate) fn call_plan_ended(&mut self, i: StepIndex, waiting: SuspendedCall, end: CallPlanEnd) {
-        let CallPlanEnd { status, outputs, usage, failure } = end;
+    pub(crate) fn call_plan_ended(&mut self, i: StepIndex, waiting: SuspendedCall, end: SubPlanEnd) {
+        let SubPlanEnd { status, outputs, usage, failure, items: _ } = end;
         let mut outcome = json!({"plan": self.state.sub_plan_id(i), "status": status});
         let limits = &self.context.limits;
         let bytes = outputs.text().len();
@@ -97,12 +97,14 @@ impl Turn<'_> {
     }
 }
 
-/// How the plan of a call ended.
-pub(crate) struct CallPlanEnd {
+/// How the plan of a call, or that of a step, ended.
+pub(crate) struct SubPlanEnd {
     pub(crate) status: PlanStatus,
     pub(crate) outputs: Json,
     pub(crate) usage: Usage,
     pub(crate) failure: Option<Failure>,
+    /// What the items of a map have done.
+    pub(crate) items: Option<Vec<ItemWork>>,
 }
 
 impl PlanState {

@@ -3,23 +3,23 @@
 
 use std::collections::BTreeSet;
 
-use goalmill_common::event::{CleanupStarted, PlanEnded, PlanEvent, SkipCause};
-use goalmill_common::failure::FailureClass;
+use goalmill_common::event::{CleanupStarted, PlanEnded, PlanEvent, SkipCause, StepCompleted, StepEvent, StepUndone};
+use goalmill_common::failure::Failure;
 use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
 use goalmill_common::plan::UndoOn;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::PlanState;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::report::Spent;
 use crate::state::Cleanup;
 
 impl Turn<'_> {
     /// Ends the plan, once its clean-up steps have run.
     pub(crate) fn end_plan(&mut self, outcome: PlanEnded) {
-        if self.state.cleanup.is_some() {
-            return self.finish_cleanup();
-        }
         if !self.state.runs_cleanup() {
             return self.emit_end(outcome);
         }
@@ -32,6 +32,7 @@ impl Turn<'_> {
         let undo = undo.into_iter().map(|i| self.id_of(i)).collect();
         self.emit_plan(PlanEvent::CleanupStarted(Box::new(CleanupStarted { outcome, undo, due_ms })));
         self.finished.clear();
+        self.unlock_cleanup();
         self.advance_cleanup();
     }
 
@@ -51,6 +52,7 @@ impl Turn<'_> {
     }
 
     fn skip_needless_undos(&mut self, undo: &[StepIndex], status: PlanStatus) {
+        let undo: BTreeSet<StepIndex> = undo.iter().copied().collect();
         let needless: Vec<(StepIndex, String)> = self
             .state
             .open_cleanup()
@@ -71,6 +73,64 @@ impl Turn<'_> {
         }
     }
 
+    /// Lets an undo step go on with the next piece of work that it undoes. Returns whether there is one.
+    ///
+    /// - `undone`: how it went with the last one.
+    fn undo_next(&mut self, i: StepIndex, undone: StepUndone) -> bool {
+        if !self.state.undoes_more(i) {
+            return false;
+        }
+        self.emit_step(i, StepEvent::Undone(Box::new(undone)));
+        self.forget_payloads(i);
+        self.finished.push_back(i);
+        true
+    }
+
+    /// Takes the outputs of a step. Returns them if it is done: an undo step is not before it has undone all that is done.
+    pub(crate) fn finish_undo(&mut self, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
+        if self.state.plan.steps[i].undoes.is_none() {
+            return Some(completed);
+        }
+        let StepCompleted { cost, tokens, usage, duration_ms, .. } = completed;
+        let outputs = Some(completed.outputs.clone());
+        if self.undo_next(i, StepUndone { outputs, failure: None, cost, tokens, usage, duration_ms }) {
+            return None;
+        }
+        let spent = Spent { cost, tokens, split: usage, duration_ms };
+        match self.state.failed_undos(i) {
+            None => Some(completed),
+            Some(failure) => {
+                self.give_up(i, failure, spent);
+                None
+            }
+        }
+    }
+
+    /// Takes the failure of an undo step that has more to undo. Returns whether it has.
+    pub(crate) fn fail_undo(&mut self, i: StepIndex, failure: &Failure, spent: Spent) -> bool {
+        let Spent { cost, tokens, split: usage, duration_ms } = spent;
+        self.state.undoes_more(i)
+            && self.undo_next(
+                i,
+                StepUndone { outputs: None, failure: Some(failure.clone()), cost, tokens, usage, duration_ms },
+            )
+    }
+
+    /// Skips a step whose condition is false. An undo step passes over one piece of work alone.
+    pub(crate) fn skip_by_condition(&mut self, i: StepIndex, reason: String) {
+        if self.undo_next(i, StepUndone::default()) {
+            return;
+        }
+        if let Some(failure) = self.state.failed_undos(i) {
+            self.give_up(i, failure, Spent::default());
+        } else if self.state.undone(i) == 0 || self.state.steps[i].attempt == 0 {
+            self.skip(i, SkipCause::Condition, reason);
+        } else {
+            let completed = StepCompleted { outputs: Json::empty_object(), ..StepCompleted::default() };
+            self.emit_step(i, StepEvent::Completed(Box::new(completed)));
+        }
+    }
+
     /// Goes on with the clean-up, and ends the plan after it.
     pub(crate) fn advance_cleanup(&mut self) {
         loop {
@@ -81,31 +141,35 @@ impl Turn<'_> {
                 for place in self.state.graph.dependent_range(i) {
                     self.try_unlock(self.state.graph.dependent_at(place));
                 }
-            } else if !self.unlock_cleanup() && !self.run_next_engine_step() {
+                if self.state.plan.steps[i].undoes.is_some() {
+                    self.unlock_cleanup();
+                }
+            } else if !self.run_next_engine_step() {
                 break;
             }
         }
         if self.state.is_done() {
-            self.finish_cleanup();
+            self.finish_cleanup("");
         }
     }
 
-    /// Lets the next undo step begin, or all `always` steps. Returns whether anything changed.
-    fn unlock_cleanup(&mut self) -> bool {
-        let before = self.state.seq;
-        let due: Vec<StepIndex> = self
-            .state
-            .open_cleanup()
-            .filter(|i| self.status_of(*i) == StepStatus::Pending && self.state.is_its_turn(*i))
-            .collect();
-        due.into_iter().for_each(|i| self.try_unlock(i));
-        self.state.seq != before
+    /// Lets the next undo step begin, or after the last one all `always` steps.
+    pub(crate) fn unlock_cleanup(&mut self) {
+        match self.state.cleanup.as_ref().and_then(|cleanup| cleanup.next_undo()) {
+            Some(next) => self.try_unlock(next),
+            None => {
+                let open: Vec<StepIndex> = self.state.open_cleanup().collect();
+                open.into_iter().for_each(|i| self.try_unlock(i));
+            }
+        }
     }
 
     /// Ends the plan with its outcome; clean-up steps that are open are cancelled.
-    fn finish_cleanup(&mut self) {
+    ///
+    /// - `why`: why they are; empty when none is open.
+    pub(crate) fn finish_cleanup(&mut self, why: &str) {
         let Some(cleanup) = self.state.cleanup.as_deref().cloned() else { return };
-        let cancelled = self.cancel_steps("the clean-up has ended", "");
+        let cancelled = self.cancel_steps("the clean-up has ended", why);
         let failed: Vec<String> = self
             .state
             .graph
@@ -167,7 +231,7 @@ impl PlanState {
             .open_cleanup()
             .filter_map(|i| {
                 let target = self.graph.find(self.plan.steps[i].undoes.as_ref()?.as_str())?;
-                self.is_undone_by(target, i).then(|| (self.steps[target].began_ms(), i))
+                self.is_undone_by(target, i).then(|| (self.steps[target].sent, i))
             })
             .collect();
         done.sort_by(|a, b| b.cmp(a));
@@ -181,34 +245,14 @@ impl PlanState {
         self.may_be_done(i) && (!is_map || self.steps[i].status == StepStatus::Completed)
     }
 
-    /// Whether a step has done what it is for, or may have: its last attempt was cut off, and nobody knows.
-    fn may_be_done(&self, i: StepIndex) -> bool {
-        let step = &self.steps[i];
-        // Results of the cache, of another plan or of a person are not the work of this plan.
-        let was_tried = step.attempt > 0;
-        let may_be = match step.failure().filter(|_| step.status == StepStatus::Failed) {
-            Some(failure) => matches!(failure.class, FailureClass::Timeout | FailureClass::Lost),
-            None => matches!(step.status, StepStatus::Completed | StepStatus::Cancelled),
-        };
-        was_tried && may_be
-    }
-
     /// The open undo step of a step.
     pub(crate) fn undo_of(&self, i: StepIndex) -> Option<StepIndex> {
-        let id = &self.plan.steps[i].id;
-        self.open_cleanup().find(|undo| self.plan.steps[*undo].undoes.as_ref() == Some(id))
+        self.graph.undos_of(i).iter().copied().find(|undo| !self.steps[*undo].status.is_final())
     }
 
-    /// Whether a step that a revision removes must be undone: it has done what it is for, or an attempt was out.
+    /// Whether a step that a revision removes must be undone.
     pub(crate) fn needs_undo(&self, i: StepIndex) -> bool {
-        let step = &self.steps[i];
-        if self.undo_of(i).is_some_and(|undo| self.plan.steps[undo].undoes_map()) {
-            return step.status == StepStatus::Completed && step.attempt > 0;
-        }
-        if !step.status.is_final() {
-            return step.attempt > 0;
-        }
-        matches!(step.status, StepStatus::Completed | StepStatus::Failed) && self.may_be_done(i)
+        self.undo_of(i).map_or_else(|| self.may_be_done(i), |undo| self.is_undone_by(i, undo))
     }
 
     /// Whether it is the undo step of a step that a revision removed.
@@ -220,7 +264,7 @@ impl PlanState {
     /// The undo steps of steps that a revision removes: the last one that began first.
     pub(crate) fn undos_of(&self, removed: &BTreeSet<StepIndex>) -> Vec<StepIndex> {
         let needed = removed.iter().filter(|i| self.needs_undo(**i));
-        let undos = needed.filter_map(|i| Some((self.steps[*i].began_ms(), self.undo_of(*i)?)));
+        let undos = needed.filter_map(|i| Some((self.steps[*i].sent, self.undo_of(*i)?)));
         let mut undos: Vec<(u64, StepIndex)> = undos.filter(|(_, undo)| !removed.contains(undo)).collect();
         undos.sort_by(|a, b| b.cmp(a));
         undos.into_iter().map(|(_, undo)| undo).collect()
@@ -235,10 +279,9 @@ impl PlanState {
                 None => !spec.is_cleanup(),
             };
         };
-        let next = cleanup.undo.iter().copied().find(|undo| !self.steps[*undo].status.is_final());
         match &spec.undoes {
-            Some(_) => next == Some(i),
-            None => spec.always && next.is_none(),
+            Some(_) => cleanup.next_undo() == Some(i),
+            None => spec.always && cleanup.next_undo().is_none(),
         }
     }
 
@@ -247,12 +290,23 @@ impl PlanState {
         self.cleanup.as_ref().map_or(self.accepted.deadline_ms, |cleanup| cleanup.due_ms)
     }
 
+    /// The plan ends when its log has so many events: at first by way of its clean-up, which has as many of its own.
+    pub(crate) fn events_end(&self, limits: &Limits) -> u64 {
+        let before = self.cleanup.as_ref().map_or(0, |cleanup| cleanup.began);
+        before.saturating_add(limits.events_max)
+    }
+
     /// Folds the begin of the clean-up; what is open of the rest was cancelled.
-    pub(crate) fn begin_cleanup(&mut self, started: &CleanupStarted) -> Result<(), StepId> {
+    ///
+    /// - `seq`: the number of its event.
+    pub(crate) fn begin_cleanup(&mut self, seq: u64, started: &CleanupStarted) -> Result<(), StepId> {
         let find = |id: &StepId| self.graph.find(id.as_str()).ok_or_else(|| id.clone());
         let undo = started.undo.iter().map(find).collect::<Result<_, _>>()?;
         let outcome = PlanEnded { cancelled: Vec::new(), ..started.outcome.clone() };
-        self.cleanup = Some(Box::new(Cleanup { outcome, undo, due_ms: started.due_ms }));
+        let mut cleanup = Cleanup::new(outcome, undo, started.due_ms, seq);
+        // By hand, or by a revision.
+        cleanup.pass_ended(&self.steps);
+        self.cleanup = Some(Box::new(cleanup));
         self.undoing.clear();
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use goalmill_common::command::{Planned, Proposal, Submit, Verb};
 use goalmill_common::config::HookPoints;
-use goalmill_common::event::{CriteriaJudged, ModelAnswered, ModelAsked, Route, ToolsCalled};
+use goalmill_common::event::{CriteriaJudged, ItemWork, ModelAnswered, ModelAsked, Route, ToolsCalled};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::{PlanId, StepId};
@@ -105,6 +105,8 @@ pub enum Command {
         outputs: Json,
         usage: Usage,
         failure: Option<Failure>,
+        /// What the items of a map have done.
+        items: Option<Vec<ItemWork>>,
     },
 }
 

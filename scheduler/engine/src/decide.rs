@@ -8,6 +8,7 @@ use goalmill_common::json::Json;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
+use crate::call_plan::SubPlanEnd;
 use crate::family::{FamilyRequest, FamilyUse};
 use crate::graph::StepIndex;
 use crate::react::react;
@@ -137,8 +138,9 @@ impl<'a> Turn<'a> {
                 self.grow_family(FamilyGrew { steps, bytes });
                 Ok(())
             }
-            Command::SubPlanEnded { step, attempt, status, outputs, usage, failure } => {
-                self.sub_plan_ended(&step, attempt, status, outputs, usage, failure)
+            Command::SubPlanEnded { step, attempt, status, outputs, usage, failure, items } => {
+                let end = SubPlanEnd { status, outputs, usage, failure, items };
+                self.sub_plan_ended(&step, attempt, end)
             }
         }
     }
@@ -149,7 +151,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(crate) fn end(mut self) -> Decision {
-        if !self.state.is_final() && self.state.seq >= self.context.limits.events_max {
+        if !self.state.is_final() && self.state.seq >= self.state.events_end(&self.context.limits) {
             self.fail_for_events();
         }
         self.report_growth();

@@ -1,6 +1,8 @@
 //! Maps: a step with `for_each` becomes a plan with one step for each item, once the list is known.
 
-use goalmill_common::event::{StepCompleted, StepEvent, StepExpanded};
+use std::collections::BTreeSet;
+
+use goalmill_common::event::{ItemWork, StepCompleted, StepEvent, StepExpanded};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{ID_CHARS_MAX, StepId};
 use goalmill_common::json::{Json, json_bytes};
@@ -11,7 +13,7 @@ use goalmill_common::plan::{
 };
 use goalmill_common::text::shorten;
 use goalmill_expression as expression;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::decide::Turn;
 use crate::graph::StepIndex;
@@ -71,25 +73,33 @@ impl Turn<'_> {
         Ok(plan)
     }
 
-    /// The plan that undoes the items of a completed map, the last one first. An item without outputs has done nothing.
+    /// The plan that undoes what the items of a completed map have done, the last one first.
     fn undo_of_items(&mut self, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
         let limits = &self.context.limits;
         let spec = &self.state.plan.steps[i];
         let target = spec.undoes.as_ref().and_then(|id| self.state.graph.find(id.as_str()));
         let outputs = target.and_then(|target| self.state.steps[target].outputs.as_ref()).map(Json::value);
-        let Some(Value::Array(outputs)) = outputs else { return Ok(Plan::default()) };
-        let items = target.and_then(|target| self.state.plan.steps[target].plan.as_deref());
+        let (Some(target), Some(Value::Array(outputs))) = (target, outputs) else { return Ok(Plan::default()) };
+        let items = self.state.plan.steps[target].plan.as_deref();
+        let done = self.state.items_done(target).map_or_else(|| items_with_outputs(&outputs), <[ItemWork]>::to_vec);
         let template = Step { undoes: None, ..template(spec, map) };
-        let done = outputs.iter().filter(|output| !output.is_null()).count();
-        self.check_room_of_items(&template, done).map_err(Unrendered::Failed)?;
-        let mut bytes = ItemBytes::of(&[&template], done, limits).map_err(Unrendered::Failed)?;
-        let mut steps = Vec::new();
-        for (n, output) in outputs.iter().enumerate().rev().filter(|(_, output)| !output.is_null()) {
-            let inputs = items.and_then(|plan| plan.steps.get(n)).map(|item| &item.inputs);
-            let rendered = render::undo_of_item(self.state, i, self.now_ms, n, (inputs, output), limits)?;
+        self.check_room_of_items(&template, done.len()).map_err(Unrendered::Failed)?;
+        let mut bytes = ItemBytes::of(&[&template], done.len(), limits).map_err(Unrendered::Failed)?;
+        let (mut steps, mut again) = (Vec::new(), BTreeSet::new());
+        for work in done.iter().rev() {
+            let n = to_usize(work.item);
+            let item = items.and_then(|plan| plan.steps.get(n));
+            let output = if work.unknown { None } else { outputs.get(n) }.unwrap_or(&Value::Null);
+            let output = if output.is_null() { &json!({}) } else { output };
+            let done = (item.map(|item| &item.inputs), output);
+            let rendered = render::undo_of_item(self.state, i, self.now_ms, n, done, limits)?;
             bytes.add(&rendered).map_err(Unrendered::Failed)?;
+            // The undo step of one agent is that of the others too.
+            let is_same = item.is_none_or(|item| item.agent_type == template.agent_type);
+            let doer = work.agent_type.as_ref().filter(|_| is_same).unwrap_or(&template.agent_type);
             steps.push(Step {
-                id: item_id(&spec.id, n),
+                id: if again.insert(n) { item_id(&spec.id, n) } else { format!("{}:{}", n, steps.len()).into() },
+                agent_type: doer.clone(),
                 inputs: Json::of(&expression::literal(&rendered.inputs.value())),
                 when: (!rendered.runs).then(|| "false".to_owned()),
                 ..template.clone()
@@ -237,6 +247,12 @@ fn template(spec: &Step, map: &ForEach) -> Step {
     step.dependencies.clear();
     step.dependency_status.clear();
     step
+}
+
+/// What is undone of a map whose log does not tell what its items have done.
+fn items_with_outputs(outputs: &[Value]) -> Vec<ItemWork> {
+    let given = outputs.iter().enumerate().filter(|(_, output)| !output.is_null());
+    given.map(|(n, _)| ItemWork { item: to_u32(n), agent_type: None, unknown: false }).collect()
 }
 
 /// `hotels:0`, or the number alone where that would be too long.

@@ -27,6 +27,9 @@ const REASON_CHARS_MAX: usize = 200;
 impl Turn<'_> {
     /// Fails or skips a step by its failure policy. The caller propagates.
     pub(crate) fn give_up(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
+        if self.fail_undo(i, &failure, spent) {
+            return;
+        }
         let on_failure = self.state.on_failure(i, failure.class);
         let Spent { cost, tokens, split: usage, duration_ms } = spent;
         if on_failure == OnFailure::Skip {
@@ -92,8 +95,12 @@ impl Turn<'_> {
         self.fail_plan_because(failure, reason);
     }
 
-    /// Fails the plan for a reason of its own: that of the planner that advised to abort, for instance.
+    /// Fails the plan for a reason of its own: that of the planner that advised to abort, for instance. A plan whose outcome
+    /// is known keeps it.
     pub(crate) fn fail_plan_because(&mut self, failure: Failure, reason: String) {
+        if self.state.cleanup.is_some() {
+            return;
+        }
         let cancelled = self.cancel_steps("the plan failed", &reason);
         let ended = PlanEnded { status: PlanStatus::Failed, failure: Some(failure), reason, cancelled };
         self.end_plan(ended);
@@ -150,11 +157,14 @@ impl Turn<'_> {
         }
     }
 
+    /// Ends a plan whose log is too long, through its clean-up, which may write as many events again.
     pub(crate) fn fail_for_events(&mut self) {
+        if self.state.cleanup.is_some() {
+            return self.finish_cleanup("its log is too long (`events_max`)");
+        }
         let most = self.context.limits.events_max;
         let message = format!("the plan has more than {most} events (`events_max`)");
         self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "EVENTS_EXCEEDED", message));
-        self.finished.clear();
     }
 }
 

@@ -268,7 +268,7 @@ impl PlanState {
 fn report_refusal(parent: Parent, failure: Failure) -> FamilyRequest {
     let (status, outputs, usage) = (PlanStatus::Failed, Json::empty_object(), Usage::default());
     let (step, attempt) = (parent.step, parent.attempt);
-    let ended = Command::SubPlanEnded { step, attempt, status, outputs, usage, failure: Some(failure) };
+    let ended = Command::SubPlanEnded { step, attempt, status, outputs, usage, failure: Some(failure), items: None };
     FamilyRequest::Give { plan: parent.plan, command: Box::new(ended) }
 }
 
@@ -282,6 +282,7 @@ pub(crate) fn report_end(state: &PlanState) -> Option<FamilyRequest> {
         outputs: state.sub_plan_outputs(),
         usage: state.usage,
         failure: state.ended().and_then(|ended| ended.failure.clone()),
+        items: state.work_of_items(),
     };
     Some(FamilyRequest::Give { plan: parent.plan, command: Box::new(ended) })
 }

@@ -1,6 +1,6 @@
 //! The dependency graph of a plan: dependents, ranks, phases, resources.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
 
 use goalmill_common::hash::HashMap;
@@ -60,6 +60,8 @@ pub(crate) struct PlanGraph {
     resources: usize,
     /// Steps that run after the outcome of the plan is known.
     cleanup_steps: Vec<StepIndex>,
+    /// The undo steps of each step that has some.
+    undos: BTreeMap<StepIndex, Vec<StepIndex>>,
 }
 
 impl PlanGraph {
@@ -72,8 +74,20 @@ impl PlanGraph {
         let ranks = Vec::new();
         let is_cleanup = |i: &usize| plan.steps[*i].is_cleanup();
         let cleanup_steps = (0..plan.steps.len()).filter(is_cleanup).map(StepIndex::new).collect();
-        let mut graph =
-            Self { index, starts, targets, waits, ranks, phase_of, members, resource_of, resources, cleanup_steps };
+        let undos = undos_of(plan, &index);
+        let mut graph = Self {
+            index,
+            starts,
+            targets,
+            waits,
+            ranks,
+            phase_of,
+            members,
+            resource_of,
+            resources,
+            cleanup_steps,
+            undos,
+        };
         let order = graph.order(plan)?;
         graph.ranks = graph.ranks_of(plan, &order);
         Ok(graph)
@@ -130,6 +144,20 @@ impl PlanGraph {
 
     pub(crate) fn cleanup_steps(&self) -> &[StepIndex] {
         &self.cleanup_steps
+    }
+
+    pub(crate) fn has_undos(&self) -> bool {
+        !self.undos.is_empty()
+    }
+
+    /// The undo steps of a step.
+    pub(crate) fn undos_of(&self, i: StepIndex) -> &[StepIndex] {
+        self.undos.get(&i).map_or(&[], Vec::as_slice)
+    }
+
+    /// The steps that have undo steps.
+    pub(crate) fn undone_steps(&self) -> impl Iterator<Item = StepIndex> {
+        self.undos.keys().copied()
     }
 
     pub(crate) fn resources(&self) -> usize {
@@ -212,6 +240,16 @@ fn index_of(plan: &Plan) -> Result<HashMap<StepId, StepIndex>, String> {
         }
     }
     Ok(index)
+}
+
+fn undos_of(plan: &Plan, index: &HashMap<StepId, StepIndex>) -> BTreeMap<StepIndex, Vec<StepIndex>> {
+    let mut undos: BTreeMap<StepIndex, Vec<StepIndex>> = BTreeMap::new();
+    for (i, step) in plan.steps.iter().enumerate() {
+        if let Some(target) = step.undoes.as_ref().and_then(|id| index.get(id)) {
+            undos.entry(*target).or_default().push(StepIndex::new(i));
+        }
+    }
+    undos
 }
 
 /// The dependents of every step, packed.

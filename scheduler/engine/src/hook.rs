@@ -253,7 +253,7 @@ impl Turn<'_> {
         };
         if self.state.runs_in_engine(i) {
             // What the engine runs gives the same again; a sub-plan has done its own retries.
-            self.give_up(i, failure, spent);
+            self.give_up(i, failure.with_unknown_outcome(), spent);
         } else {
             self.refuse_outputs(i, failure, spent);
         }

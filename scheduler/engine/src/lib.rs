@@ -46,6 +46,7 @@ mod criteria;
 mod decide;
 mod decompose;
 mod delayed_start;
+mod done_work;
 mod expand;
 mod failure;
 mod hook;

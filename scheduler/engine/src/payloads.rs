@@ -122,7 +122,10 @@ impl Turn<'_> {
 
     /// Fails a step whose payloads cannot be read.
     fn fail_unread(&mut self, i: StepIndex, failure: Failure) {
-        if let Some(Command::Report(report)) = self.state.loads.held.remove(&i).map(|held| *held) {
+        let held = self.state.loads.held.remove(&i).map(|held| *held);
+        // The attempt is done, and what it gave cannot be read.
+        let failure = if held.is_some() { failure.with_unknown_outcome() } else { failure };
+        if let Some(Command::Report(report)) = held {
             self.acknowledge(&report);
         }
         if may_fail(self.state.steps[i].status) {

@@ -6,7 +6,6 @@ use goalmill_common::event::{GoalAccepted, Parent, PlanEnded, ReplanTriggered, S
 use goalmill_common::goal::{Priority, Usage};
 use goalmill_common::id::{AgentType, AttemptToken, DEFAULT_NAMESPACE, Namespace, PlanId, StepId};
 use goalmill_common::json::Json;
-use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Plan, StepKind, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
@@ -250,7 +249,7 @@ impl PlanState {
         }
         let fallen = self.steps.get(i.as_usize()).is_some_and(|step| step.fallback);
         let other = spec.fallback.as_ref().filter(|_| fallen).and_then(|fallback| fallback.agent_type.as_ref());
-        Some(other.unwrap_or(&spec.agent_type))
+        Some(other.or_else(|| self.doer(i)).unwrap_or(&spec.agent_type))
     }
 
     /// The token of the step's current attempt.
@@ -303,12 +302,11 @@ impl PlanState {
 
     /// Whether every step is final, but for those of the clean-up, or every step of the clean-up.
     pub(crate) fn is_done(&self) -> bool {
-        let open = self.graph.cleanup_steps().iter().filter(|i| !self.steps[**i].status.is_final()).count();
         if self.cleanup.is_some() {
-            return open == 0;
+            return self.open_cleanup == 0;
         }
         let done = self.counts.completed + self.counts.failed + self.counts.skipped;
-        self.undoing.is_empty() && done + to_u32(open) == self.counts.total
+        self.undoing.is_empty() && done + self.open_cleanup == self.counts.total
     }
 
     /// Whether the engine runs the step itself, without a queue.

@@ -12,6 +12,7 @@ use goalmill_common::status::StepStatus;
 use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PAYLOAD_NEEDED, Scope, ScopedStep};
 use serde_json::{Map, Value, json};
 
+use crate::done_work::DoneWork;
 use crate::graph::StepIndex;
 use crate::state::{Cleanup, PlanState, StepState};
 
@@ -63,7 +64,8 @@ pub(crate) fn inputs_for(
         step.inputs.clone()
     } else {
         let what = "the inputs cannot be rendered";
-        let names = own_names(state, i, now_ms, limits)?;
+        let undone = (reader != i).then(|| state.work_to_undo(reader)).flatten().map(|(_, work)| work);
+        let names = own_names(state, i, undone, now_ms, limits)?;
         let within = ScopeParts { inputs: None, locals: &names, reader: Some(reader), now_ms };
         with_scope_and(state, i, within, |scope| expression::render(&step.inputs, scope, limits), what)?
     };
@@ -301,25 +303,32 @@ fn with_own_names<T>(
     evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
     what: &str,
 ) -> Result<T, Unrendered> {
-    let names = own_names(state, i, now_ms, limits)?;
+    let names = own_names(state, i, None, now_ms, limits)?;
     let within = ScopeParts { locals: &names, ..ScopeParts::at(now_ms) };
     with_scope_and(state, i, within, evaluate, what)
 }
 
 /// What the expressions of a step see besides `goal` and `steps`: `iteration` and `previous` in a loop; `plan` in a
 /// clean-up step, and in an undo step the `inputs` and `outputs` of the step that it undoes.
+///
+/// - `undone`: what is undone of the step, when its undo step reads its inputs.
 fn own_names(
     state: &PlanState,
     i: StepIndex,
+    undone: Option<&DoneWork>,
     now_ms: u64,
     limits: &Limits,
 ) -> Result<Vec<(&'static str, Json)>, Unrendered> {
     let (spec, step) = (&state.plan.steps[i], &state.steps[i]);
     let mut names: Vec<(&'static str, Json)> = Vec::new();
     if spec.repeat.is_some() {
-        let iterated = step.details.as_ref().and_then(|details| details.iterated.as_ref());
-        let outputs = iterated.map_or_else(|| json!({}), |(_, outputs)| outputs.value());
-        names.push(("iteration", json!(step.iteration()).into()));
+        let iteration = undone.map_or_else(|| step.iteration(), |work| work.iteration);
+        let previous = match undone {
+            Some(_) => state.outputs_of_iteration(i, iteration - 1),
+            None => step.details.as_ref().and_then(|details| details.iterated.as_ref()).map(|(_, outputs)| outputs),
+        };
+        let outputs = previous.map_or_else(|| json!({}), Json::value);
+        names.push(("iteration", json!(iteration).into()));
         names.push(("previous", json!({"outputs": outputs}).into()));
     }
     if !spec.is_cleanup() {
@@ -330,7 +339,7 @@ fn own_names(
         return Ok(names);
     }
     if let Some(target) = spec.undoes.as_ref().and_then(|id| state.graph.find(id.as_str())) {
-        names.push(("outputs", state.steps[target].outputs.clone().unwrap_or_default()));
+        names.push(("outputs", state.undone_outputs(i).cloned().unwrap_or_default()));
         names.push(("inputs", inputs_for(state, target, i, now_ms, limits)?));
     }
     Ok(names)

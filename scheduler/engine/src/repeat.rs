@@ -18,33 +18,28 @@ impl Turn<'_> {
     /// Takes the outputs of an iteration. Returns them if they are those of the step; otherwise the next iteration
     /// begins, or the step has failed.
     pub(crate) fn iterate(&mut self, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
-        let Some(repeat) = self.state.plan.steps[i].repeat.clone() else { return Some(completed) };
+        let Some(repeat) = self.state.plan.steps[i].repeat.clone() else { return self.finish_undo(i, completed) };
         let outputs = self.with_loaded(i, &completed.outputs).into_owned();
         let iteration = self.state.steps[i].iteration();
-        let StepCompleted { cost, tokens, usage, duration_ms, .. } = completed;
-        let spent = Spent { cost, tokens, split: usage, duration_ms };
-        match self.is_done_repeating(i, &repeat.until, outputs) {
-            Ok(true) => return Some(completed),
-            Ok(false) => {}
-            Err(why) => {
-                self.give_up(i, Unrendered::into_failure(why), spent);
-                return None;
+        let failure = match self.is_done_repeating(i, &repeat.until, outputs) {
+            Ok(true) => return self.finish_undo(i, completed),
+            Ok(false) if iteration < repeat.max => None,
+            Ok(false) if repeat.on_max == OnMax::Continue => return self.finish_undo(i, completed),
+            Ok(false) => {
+                let message = format!("`{}` is not true after {iteration} iterations", repeat.until);
+                Some(Failure::new(FailureClass::Permanent, "REPEAT_EXHAUSTED", message))
             }
-        }
-        if iteration >= repeat.max {
-            if repeat.on_max == OnMax::Continue {
-                return Some(completed);
-            }
-            let message = format!("`{}` is not true after {iteration} iterations", repeat.until);
-            self.give_up(i, Failure::new(FailureClass::Permanent, "REPEAT_EXHAUSTED", message), spent);
-            return None;
-        }
-        let due_ms = self.after(repeat.delay_ms);
-        let outputs = completed.outputs;
+            Err(why) => Some(why.into_failure()),
+        };
+        let due_ms = self.after(if failure.is_none() { repeat.delay_ms } else { 0 });
+        let StepCompleted { outputs, cost, tokens, usage, duration_ms, .. } = completed;
         let iterated = StepIterated { iteration, outputs, due_ms, cost, tokens, usage, duration_ms };
         self.emit_step(i, StepEvent::Iterated(Box::new(iterated)));
-        if repeat.delay_ms == 0 {
-            self.emit_step(i, StepEvent::Ready);
+        match failure {
+            // The iteration is done all the same.
+            Some(failure) => self.give_up(i, failure, Spent::default()),
+            None if repeat.delay_ms == 0 => self.emit_step(i, StepEvent::Ready),
+            None => {}
         }
         None
     }

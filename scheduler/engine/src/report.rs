@@ -138,6 +138,10 @@ impl Turn<'_> {
                 self.suspend(i, &report, spent);
             }
             What::Released => {
+                // It has begun, and was stopped by the end of its worker.
+                if queued && report.started_ms.is_some() && !self.state.graph.undos_of(i).is_empty() {
+                    self.started(i, &report);
+                }
                 self.acknowledge(&report);
                 self.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
             }

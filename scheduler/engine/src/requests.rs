@@ -173,8 +173,7 @@ impl Turn<'_> {
             if self.now_ms < cleanup.due_ms {
                 return Err(Rejection::NotDue);
             }
-            let outcome = cleanup.outcome.clone();
-            self.end_plan(outcome);
+            self.finish_cleanup("its time is over (`cleanup_ms`)");
             return Ok(());
         }
         let deadline = self.state.accepted.deadline_ms;

@@ -85,7 +85,7 @@ impl Turn<'_> {
         }
         let message =
             format!("{losses} workers were lost running the step (`limits.lost_max`); the last: {}", failure.message);
-        let failure = Failure::new(FailureClass::Permanent, "STEP_POISONED", message);
+        let failure = Failure::new(FailureClass::Permanent, "STEP_POISONED", message).with_unknown_outcome();
         self.effects.push(Effect::DeadLetter { step: i, failure: failure.clone() });
         self.give_up(i, failure, spent);
     }

@@ -14,6 +14,7 @@ use goalmill_common::status::{Counts, PlanStatus};
 use goalmill_expression::WorkMeter;
 
 use crate::constraint_monitor::ConstraintMonitor;
+use crate::done_work::DoneLog;
 use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::judging::Judging;
@@ -86,6 +87,10 @@ pub struct PlanState {
     pub(crate) monitor: Option<Box<ConstraintMonitor>>,
     /// The verdicts on the goal's criteria; `None` before the first.
     pub(crate) judging: Option<Box<Judging>>,
+    /// What the steps that can be undone have done.
+    pub(crate) done: DoneLog,
+    /// Steps of the clean-up that are not final.
+    pub(crate) open_cleanup: u32,
     /// The clean-up in progress.
     pub(crate) cleanup: Option<Box<Cleanup>>,
     pub(crate) ended: Option<Box<PlanEnded>>,
@@ -141,6 +146,31 @@ pub(crate) struct Cleanup {
     pub(crate) undo: Vec<StepIndex>,
     /// The plan ends then at the latest, Unix milliseconds.
     pub(crate) due_ms: u64,
+    /// The number of the event that began it.
+    pub(crate) began: u64,
+    /// Undo steps at the beginning of the list that have ended.
+    passed: usize,
+}
+
+impl Cleanup {
+    /// A clean-up that runs these undo steps.
+    ///
+    /// - `began`: the number of the event that began it.
+    pub(crate) fn new(outcome: PlanEnded, undo: Vec<StepIndex>, due_ms: u64, began: u64) -> Self {
+        Self { outcome, undo, due_ms, began, passed: 0 }
+    }
+
+    /// The undo step that runs, or runs next.
+    pub(crate) fn next_undo(&self) -> Option<StepIndex> {
+        self.undo.get(self.passed).copied()
+    }
+
+    /// Passes over the undo steps that have ended. Each is visited once in the whole clean-up.
+    pub(crate) fn pass_ended(&mut self, steps: &Vec<StepState>) {
+        while self.next_undo().is_some_and(|undo| steps[undo].status.is_final()) {
+            self.passed += 1;
+        }
+    }
 }
 
 /// The state of one phase.
@@ -230,6 +260,8 @@ impl PlanState {
             revising: Revising::default(),
             monitor: ConstraintMonitor::new(&accepted.goal, accepted.parent.is_some()),
             judging: None,
+            done: DoneLog::default(),
+            open_cleanup: 0,
             cleanup: None,
             undoing: Vec::new(),
             ended: None,

@@ -203,7 +203,7 @@ impl Turn<'_> {
             let discarded = CallsDiscarded { from: 1, recorded: first.name.clone(), called: None };
             self.emit_step(i, StepEvent::CallsDiscarded(Box::new(discarded)));
         }
-        self.fail_attempt(i, failure, spent);
+        self.fail_attempt(i, failure.with_unknown_outcome(), spent);
     }
 }
 

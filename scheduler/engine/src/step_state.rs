@@ -32,6 +32,8 @@ pub(crate) struct StepState {
     /// The step's timer, Unix milliseconds; 0 for none.
     pub(crate) due_ms: u64,
     pub(crate) queued_ms: u64,
+    /// The number of the event that first sent it, or ran it in the engine; 0 before.
+    pub(crate) sent: u64,
     pub(crate) started_ms: u64,
     pub(crate) finished_ms: u64,
     pub(crate) worker: Option<WorkerId>,
@@ -128,6 +130,7 @@ impl StepState {
             met: 0,
             due_ms: 0,
             queued_ms: 0,
+            sent: 0,
             started_ms: 0,
             finished_ms: 0,
             worker: None,
@@ -139,11 +142,6 @@ impl StepState {
     /// The number of the current iteration, from 1.
     pub(crate) fn iteration(&self) -> u32 {
         self.details.as_ref().and_then(|details| details.iterated.as_ref()).map_or(0, |(done, _)| *done) + 1
-    }
-
-    /// When its last attempt began, Unix milliseconds; 0 before the first.
-    pub(crate) fn began_ms(&self) -> u64 {
-        if self.queued_ms > 0 { self.queued_ms } else { self.finished_ms }
     }
 
     pub(crate) fn details(&mut self) -> &mut StepDetails {

@@ -3,7 +3,7 @@
 use goalmill_common::command::{Planned, Submit, Verb};
 use goalmill_common::event::{Parent, StepCompleted, StepEvent, StepQueued, StepStarted};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::{Budget, Goal, Planning, Usage};
+use goalmill_common::goal::{Budget, Goal, Planning};
 use goalmill_common::goal_context::GoalContext;
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::{Json, json_bytes};
@@ -14,7 +14,7 @@ use goalmill_plan::validate::with_defaults;
 use serde_json::{Map, Value};
 
 use crate::attempt::step_timeout;
-use crate::call_plan::CallPlanEnd;
+use crate::call_plan::SubPlanEnd;
 use crate::decide::Turn;
 use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
@@ -116,22 +116,14 @@ impl Turn<'_> {
         }
     }
 
-    pub(crate) fn sub_plan_ended(
-        &mut self,
-        step: &StepId,
-        attempt: u32,
-        status: PlanStatus,
-        outputs: Json,
-        usage: Usage,
-        failure: Option<Failure>,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn sub_plan_ended(&mut self, step: &StepId, attempt: u32, end: SubPlanEnd) -> Result<(), Rejection> {
         let i = self.find(step)?;
         let at = &self.state.steps[i];
         if at.attempt == attempt
             && at.awaits_plan()
             && let Some(call) = self.waiting_call(i)
         {
-            self.call_plan_ended(i, call, CallPlanEnd { status, outputs, usage, failure });
+            self.call_plan_ended(i, call, end);
             self.propagate();
             return Ok(());
         }
@@ -139,6 +131,7 @@ impl Turn<'_> {
         if !awaited || self.state.plan.steps[i].kind != StepKind::Plan {
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
         }
+        let SubPlanEnd { status, outputs, usage, failure, items } = end;
         let is_done = matches!(status, PlanStatus::Completed | PlanStatus::Partial);
         let again = || Command::SubPlanEnded {
             step: step.clone(),
@@ -147,6 +140,7 @@ impl Turn<'_> {
             outputs: outputs.clone(),
             usage,
             failure: failure.clone(),
+            items: items.clone(),
         };
         if is_done && self.hold_for_outputs(i, &outputs, again) {
             return Ok(());
@@ -155,13 +149,16 @@ impl Turn<'_> {
         let at = &self.state.steps[i];
         let duration_ms = Some(self.now_ms.saturating_sub(at.started_ms));
         let spent = Spent { cost: usage.cost, tokens: usage.tokens, split: None, duration_ms };
-        let failure =
-            if is_done { self.output_mismatch(i, &outputs) } else { Some(self.sub_plan_failure(i, status, failure)) };
+        let failure = if is_done {
+            self.output_mismatch(i, &outputs).map(Failure::with_unknown_outcome)
+        } else {
+            Some(self.sub_plan_failure(i, status, failure))
+        };
         match failure {
             // The sub-plan has done its own retries: the step is not retried.
             Some(failure) => self.give_up(i, failure, spent),
             None => {
-                let completed = StepCompleted { outputs, ..spent.into_completed() };
+                let completed = StepCompleted { outputs, items, ..spent.into_completed() };
                 let completed = self.ask_hooks_after(i, completed).and_then(|completed| self.iterate(i, completed));
                 if let Some(completed) = completed {
                     self.emit_step(i, StepEvent::Completed(Box::new(completed)));

@@ -41,6 +41,7 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Progress(_) => from(status, &[S::Running], S::Running),
         StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running, S::Waiting, S::AwaitingApproval], S::Retrying),
         StepEvent::Iterated(_) => from(status, &[S::Running, S::Waiting, S::AwaitingApproval], S::Retrying),
+        StepEvent::Undone(_) => unless_final(status, S::Pending),
         StepEvent::Measured(_) | StepEvent::CallRecorded(_) => from(status, &[S::Running], S::Running),
         StepEvent::CallsDiscarded(_) => from(status, &[S::Running, S::Waiting, S::AwaitingApproval], status),
         StepEvent::Suspended(suspended) => {
@@ -55,7 +56,8 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Resumed(_) => from(status, &[S::AwaitingApproval, S::Retrying], S::Ready),
         StepEvent::WaitStarted(_) => from(status, &[S::Ready], S::Waiting),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),
-        StepEvent::Failed(_) => may_fail(status).then_some(S::Failed),
+        // The last iteration of a loop has ended, and its condition is not true.
+        StepEvent::Failed(_) => (may_fail(status) || status == S::Retrying).then_some(S::Failed),
         StepEvent::Completed(_) => unless_final(status, S::Completed),
         // A revision may pass over a step that failed.
         StepEvent::Skipped(skipped) if skipped.cause == SkipCause::Revision => {

@@ -18,6 +18,7 @@ impl Turn<'_> {
     /// Tries to unlock every step.
     pub(crate) fn unlock_steps(&mut self) {
         if self.state.cleanup.is_some() {
+            self.unlock_cleanup();
             return self.advance_cleanup();
         }
         while self.move_phase() {}
@@ -29,21 +30,21 @@ impl Turn<'_> {
 
     /// Handles the consequences of ended steps until nothing changes. A loop, because dependency chains may be long.
     pub(crate) fn propagate(&mut self) {
-        if self.state.cleanup.is_some() {
-            return self.advance_cleanup();
-        }
         loop {
             if self.state.is_final() {
                 self.finished.clear();
                 return;
             }
+            // What ended the plan may be true for as long as it lasts.
+            if self.state.cleanup.is_some() {
+                return self.advance_cleanup();
+            }
             if let Some(i) = self.finished.pop_front() {
                 for place in self.state.graph.dependent_range(i) {
                     self.try_unlock(self.state.graph.dependent_at(place));
                 }
-                // All other steps have waited for an undo step.
                 if self.state.plan.steps[i].undoes.is_some() {
-                    self.state.indices().for_each(|i| self.try_unlock(i));
+                    self.unlock_after_undo();
                 }
             } else if self.is_over_budget() {
                 self.fail_over_budget();
@@ -65,6 +66,14 @@ impl Turn<'_> {
                 return self.request_next_part();
             }
             self.complete();
+        }
+    }
+
+    /// Unlocks the next undo step of what a revision removed, or all steps that have waited for the last one.
+    fn unlock_after_undo(&mut self) {
+        match self.state.undoing.first() {
+            Some(next) => self.try_unlock(*next),
+            None => self.state.indices().for_each(|i| self.try_unlock(i)),
         }
     }
 
@@ -116,7 +125,7 @@ impl Turn<'_> {
             Ok(false) => {
                 let when = self.state.plan.steps[i].when.as_deref().unwrap_or_default();
                 let reason = format!("`{when}` is false");
-                self.skip(i, SkipCause::Condition, reason);
+                self.skip_by_condition(i, reason);
             }
             Ok(true) => return true,
         }

@@ -152,6 +152,9 @@ fn compared_of_step(event: &StepEvent) -> Option<Value> {
         json!({"outputs": completed.outputs.value()})
     } else if let StepEvent::Iterated(iterated) = event {
         json!({"outputs": iterated.outputs.value()})
+    } else if let StepEvent::Undone(undone) = event {
+        let code = undone.failure.as_ref().map(|failure| &failure.code);
+        json!({"outputs": undone.outputs.as_ref().map(Json::value), "code": code})
     } else if let StepEvent::Retrying(retrying) = event {
         json!({"code": retrying.failure.code})
     } else if let StepEvent::Failed(failed) = event {

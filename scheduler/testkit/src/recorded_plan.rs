@@ -159,7 +159,11 @@ impl RecordedPlan {
                 let begun_ms = queued.get(step).copied().unwrap_or(record.time_ms);
                 let delay_ms = outcome.delay_ms.max(record.time_ms.saturating_sub(begun_ms));
                 let calls = calls.remove(step).unwrap_or_default();
-                self.outcomes.insert((step.clone(), attempt), AttemptOutcome { calls, delay_ms, ..outcome });
+                let key = (step.clone(), attempt);
+                // The last iteration of a loop gave outputs, and the loop fails after it.
+                if self.outcomes.get(&key).is_none_or(|told| told.report.what != What::Completed) {
+                    self.outcomes.insert(key, AttemptOutcome { calls, delay_ms, ..outcome });
+                }
             }
         }
         Ok(())
@@ -292,6 +296,11 @@ fn outcome_of(event: &StepEvent) -> Option<AttemptOutcome> {
         AttemptOutcome { report, ..outcome }
     } else if let StepEvent::Iterated(iterated) = event {
         given(What::Completed, &iterated.outputs, iterated.cost, iterated.tokens)
+    } else if let StepEvent::Undone(undone) = event {
+        match (&undone.failure, &undone.outputs) {
+            (Some(failure), _) => failed(failure, undone.cost, undone.tokens),
+            (None, outputs) => given(What::Completed, outputs.as_ref()?, undone.cost, undone.tokens),
+        }
     } else if let StepEvent::Retrying(retrying) = event {
         failed(&retrying.failure, retrying.cost, retrying.tokens)
     } else if let StepEvent::Failed(ended) = event {

@@ -80,6 +80,8 @@ pub(crate) struct AgentError {
     pub code: Option<String>,
     pub message: Option<String>,
     pub retry_after_ms: Option<u64>,
+    #[serde(default)]
+    pub outcome_unknown: bool,
     /// Beside `error` in the envelope.
     #[serde(default, skip_deserializing)]
     pub errors: Vec<AgentError>,
@@ -95,6 +97,7 @@ impl AgentError {
             code: self.code.filter(|code| is_code(code)).unwrap_or_else(|| code.into()),
             message: clip(&self.message.unwrap_or_else(|| message.into())),
             retry_after_ms: self.retry_after_ms,
+            outcome_unknown: self.outcome_unknown,
         }
     }
 }

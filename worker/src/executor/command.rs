@@ -152,7 +152,8 @@ impl Executor for CommandExecutor {
         let message = format!("`{program}` ended with {status}{}{said}", killed_hint(status));
         Err(match call::parse_error(&answer, self.settings.answer) {
             Some(error) => error.into_failure(class, &code, &message),
-            None => Failure::new(class, code, message),
+            // A program that was killed says nothing about its work.
+            None => Failure { outcome_unknown: status.code().is_none(), ..Failure::new(class, code, message) },
         })
     }
 }
@@ -221,7 +222,8 @@ fn killed_hint(status: ExitStatus) -> String {
 }
 
 fn broken(error: &io::Error) -> Failure {
-    Failure::new(FailureClass::Transient, "COMMAND_BROKEN", format!("the program's pipes are broken: {error}"))
+    let message = format!("the program's pipes are broken: {error}");
+    Failure::new(FailureClass::Transient, "COMMAND_BROKEN", message).with_unknown_outcome()
 }
 
 /// Passes a cancellation on; the program may still finish in its own way.

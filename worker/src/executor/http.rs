@@ -133,10 +133,14 @@ impl Executor for HttpExecutor {
         let class = class_of(status, retry_after_ms.is_some());
         let code = format!("HTTP_{}", status.as_u16());
         let message = self.describe(status, &body);
-        let mut failure = match call::parse_error(&body, self.answer) {
+        let error = call::parse_error(&body, self.answer);
+        // A gateway, or a server that broke down, does not know what the agent did. An agent that names a class does.
+        let is_known = error.as_ref().is_some_and(|error| error.class.is_some()) || class == FailureClass::RateLimited;
+        let mut failure = match error {
             Some(error) => error.into_failure(class, &code, &message),
             None => Failure::new(class, code, message),
         };
+        failure.outcome_unknown |= !is_known && (status.is_server_error() || status == StatusCode::ACCEPTED);
         failure.retry_after_ms = failure.retry_after_ms.or(retry_after_ms);
         Err(failure)
     }
@@ -198,7 +202,9 @@ fn unreachable(error: &reqwest::Error) -> Failure {
         cause = deeper;
     }
     let message = format!("the agent cannot be reached: {}", call::clip(&cause.to_string()));
-    Failure::new(FailureClass::Transient, "HTTP_UNREACHABLE", message)
+    let failure = Failure::new(FailureClass::Transient, "HTTP_UNREACHABLE", message);
+    // Without a connection nothing was sent.
+    Failure { outcome_unknown: !error.is_connect(), ..failure }
 }
 
 /// The address of a service in the settings; the error is a sentence for people.

@@ -170,4 +170,28 @@ async fn a_service_that_is_not_there_may_come_back() {
     let address = port.local_addr().expect("it has an address");
     let failure = ask(&format!("http://{address}/x"), &task("a", "x", json!({}))).await.expect_err("nobody is there");
     assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Transient, "HTTP_UNREACHABLE"));
+    assert!(!failure.may_be_done(), "nothing was sent");
+}
+
+#[tokio::test]
+async fn a_failure_says_whether_the_agent_may_have_done_its_work() {
+    let (base, _) = service().await;
+    let task = task("a", "x", json!({}));
+    let unknown = ["500", "503", "504", "accepted", "empty", "nothing", "html", "huge", "never"];
+    let known = ["400", "404", "408", "429", "later", "529", "told", "away", "loop"];
+    for (how, may_be_done) in unknown.map(|how| (how, true)).into_iter().chain(known.map(|how| (how, false))) {
+        let failure = ask(&format!("{base}/{how}"), &task).await.expect_err(how);
+        assert_eq!(failure.may_be_done(), may_be_done, "{how}: {failure:?}");
+    }
+    // The request was read, and the connection breaks.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it has an address");
+    tokio_util::task::TaskTracker::new().spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            stream.readable().await.expect("the request comes");
+            drop(stream);
+        }
+    });
+    let failure = ask(&format!("http://{address}/x"), &task).await.expect_err("no answer comes");
+    assert!(failure.may_be_done() && failure.code == "HTTP_UNREACHABLE", "{failure:?}");
 }

@@ -1,5 +1,6 @@
 //! Counters and sets that depend on the statuses of steps.
 
+use goalmill_common::number::to_u32;
 use goalmill_common::plan::{StepKind, Strategy};
 use goalmill_common::status::StepStatus;
 
@@ -21,8 +22,18 @@ pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, n
         track_listed(state, i, new);
     }
     if new.is_final() && !old.is_final() {
-        state.undoing.retain(|undo| *undo != i);
+        if state.plan.steps[i].is_cleanup() {
+            end_cleanup_step(state, i);
+        }
         release_dependents(state, i, new, satisfied);
+    }
+}
+
+fn end_cleanup_step(state: &mut PlanState, i: StepIndex) {
+    state.open_cleanup -= 1;
+    state.undoing.retain(|undo| *undo != i);
+    if let Some(cleanup) = &mut state.cleanup {
+        cleanup.pass_ended(&state.steps);
     }
 }
 
@@ -35,6 +46,8 @@ pub(crate) fn recount_steps(state: &mut PlanState) {
     state.ready_waits.clear();
     state.ready_sub_plans.clear();
     state.listed.clear();
+    let is_open = |i: &&StepIndex| !state.steps[**i].status.is_final();
+    state.open_cleanup = to_u32(state.graph.cleanup_steps().iter().filter(is_open).count());
     for i in state.indices() {
         let status = state.steps[i].status;
         if status.is_in_flight() {

@@ -190,7 +190,8 @@ fn request_judgement(state: &mut PlanState, requested: &JudgementRequested) {
 
 fn clean_up(state: &mut PlanState, record: &Record, started: &CleanupStarted) -> Result<(), ReplayError> {
     stop(state, record.time_ms, true);
-    state.begin_cleanup(started).map_err(|step| ReplayError::UnknownStep { seq: record.seq, step })
+    state.settle_work(|_| true);
+    state.begin_cleanup(record.seq, started).map_err(|step| ReplayError::UnknownStep { seq: record.seq, step })
 }
 
 fn replan(state: &mut PlanState, seq: u64, trigger: &ReplanTriggered) {
@@ -273,6 +274,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
         note: None,
         implied: implied_criteria(state, created),
     };
+    state.open_cleanup = to_u32(graph.cleanup_steps().len());
     state.graph = graph;
     state.plan = plan;
     state.waiting = Waiting::Nothing;

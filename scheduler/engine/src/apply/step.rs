@@ -47,6 +47,10 @@ pub(super) fn apply_step(
     check_attempt(state, seq, i, attempt, event)?;
     check_start(state, seq, i, event)?;
     let step = &mut state.steps[i];
+    let begins = attempt > step.attempt;
+    if step.sent == 0 && attempt > 0 {
+        step.sent = seq;
+    }
     step.attempt = attempt;
     if next != old {
         step.clear_reason();
@@ -71,6 +75,7 @@ pub(super) fn apply_step(
     if state.begun_ms == 0 && event.executes() {
         state.begun_ms = record.time_ms;
     }
+    state.fold_work(i, old, begins, event);
     fold_consequences(state, i, event);
     let usage = event.usage();
     state.usage.add(usage.cost, usage.tokens);
@@ -174,6 +179,7 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
         | StepEvent::Failed(_)
         | StepEvent::Skipped(_)
         | StepEvent::Cancelled(_) => true,
+        StepEvent::Undone(_) => state.undoes_more(i),
     };
     let active = matches!(state.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
     // A person may reject the plan, or skip steps of it, before it runs.
@@ -205,6 +211,7 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             step.clear_hook();
         }
         StepEvent::Decomposed(_) => begin_again(step, 0),
+        StepEvent::Undone(_) => undo_next(step),
         StepEvent::Approved(_) => approve(step),
         StepEvent::Ready | StepEvent::Released(_) => step.due_ms = 0,
         StepEvent::Suspended(suspended) => step.fold_suspended(suspended),
@@ -256,6 +263,14 @@ fn approve(step: &mut StepState) {
 fn begin_again(step: &mut StepState, due_ms: u64) {
     (step.due_ms, step.failures, step.lost, step.fallback) = (due_ms, 0, 0, false);
     step.details().told_to_wait = None;
+}
+
+/// The undo step begins with the next piece of work as if it had not begun.
+fn undo_next(step: &mut StepState) {
+    begin_again(step, 0);
+    step.clear_hook();
+    let details = step.details();
+    (details.failure, details.answer, details.iterated) = (None, None, None);
 }
 
 fn iterate(step: &mut StepState, iterated: &StepIterated) {

@@ -112,6 +112,7 @@ fn change_steps(state: &mut PlanState, delta: &Delta, time_ms: u64) {
         }
     }
     let undoing = state.undos_of(&delta.removed);
+    state.settle_work(|i| delta.removed.contains(&i));
     state.undoing.extend(undoing);
     for i in &delta.removed {
         settle(&mut state.steps[*i], StepStatus::Revised, time_ms);
@@ -139,6 +140,7 @@ fn settle_replan(state: &mut PlanState, revised: &PlanRevised) {
 fn replace_plan(state: &mut PlanState, plan: Plan, graph: PlanGraph, phases: &[PhaseAdded]) {
     state.size = state.size.saturating_add(count_steps(&plan).saturating_sub(count_steps(&state.plan)));
     (state.plan, state.graph) = (Arc::new(plan), graph);
+    state.follow_work();
     recount(state, phases);
 }
 
@@ -199,12 +201,10 @@ fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(Plan, PlanGraph
     Ok((plan, graph))
 }
 
-/// Resets a step; the number and the begin of its last attempt stay.
+/// Resets a step; what is known of its attempts stays.
 fn restart(step: &mut StepState) {
     let failure = step.details.take().and_then(|details| details.failure);
-    // The time at which the last attempt began orders its undo.
-    let (attempt, queued_ms) = (step.attempt, step.queued_ms);
-    *step = StepState { attempt, queued_ms, ..StepState::new(0) };
+    *step = StepState { attempt: step.attempt, queued_ms: step.queued_ms, sent: step.sent, ..StepState::new(0) };
     if failure.is_some() {
         step.details().failure = failure;
     }

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_common::event::{Event, PlanEvent, PlanRevised, Record, SkipCause, StepEvent, StepRetrying};
+use goalmill_common::event::{
+    CleanupStarted, Event, PlanEvent, PlanRevised, Record, SkipCause, StepEvent, StepRetrying,
+};
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{DependencyStatus, Join, Phase, Plan, Step, StepKind, Strategy};
+use goalmill_common::plan::{DependencyStatus, Join, Phase, Plan, Step, StepKind, Strategy, UndoOn};
+use goalmill_common::status::PlanStatus;
 
 #[derive(Default)]
 struct Line {
@@ -26,6 +29,19 @@ struct Line {
     calls: u32,
     begun_with: u32,
     ready: bool,
+    /// The event that first sent it, or ran it in the engine.
+    sent: u64,
+    /// Whether the outcome of an attempt is open, and whether it has begun.
+    out: bool,
+    started: bool,
+    /// Whether an attempt or an iteration did its work, or may have.
+    may_be_done: bool,
+}
+
+impl Line {
+    fn settle(&mut self, may_be_done: bool) {
+        self.may_be_done |= std::mem::take(&mut self.out) && may_be_done;
+    }
 }
 
 /// Reads a log from its beginning and panics at the first thing that must not be.
@@ -43,6 +59,8 @@ pub struct Audit {
     over: bool,
     /// Undo steps of what revisions removed.
     undoing: BTreeSet<StepId>,
+    /// What revisions removed.
+    removed: BTreeSet<StepId>,
     /// Changes that are not in the plan yet.
     staged: Vec<StepEvent>,
 }
@@ -75,6 +93,7 @@ impl Audit {
             self.plan.phases.insert(phase.place as usize, spec);
         } else if let PlanEvent::CleanupStarted(started) = event {
             (self.paused, self.replanning, self.cleans) = (false, false, true);
+            self.check_undo(started);
             for id in &started.outcome.cancelled {
                 self.line(id).is_final = true;
             }
@@ -84,6 +103,31 @@ impl Audit {
             let is_complete = self.lines.values().all(|line| line.is_final);
             assert!(is_complete || !matches!(event, PlanEvent::Completed(_)), "a completed plan has no open step");
             self.end_plan(&event.moved_steps().cloned().collect::<Vec<_>>());
+        }
+    }
+
+    /// What may be done is undone, in the reverse order in which it was sent.
+    fn check_undo(&self, started: &CleanupStarted) {
+        let targets = started.undo.iter().filter_map(|id| self.plan.steps.iter().find(|step| step.id == *id));
+        let targets: Vec<&StepId> = targets.filter_map(|step| step.undoes.as_ref()).collect();
+        let is_removed = |id: &StepId| self.removed.contains(id);
+        let sent: Vec<u64> = targets.iter().filter(|id| !is_removed(id)).map(|id| self.lines[*id].sent).collect();
+        assert!(sent.is_sorted_by(|a, b| a > b), "what was sent last is undone first: {:?}", started.undo);
+        let outcome = match started.outcome.status {
+            PlanStatus::Failed => UndoOn::Failed,
+            PlanStatus::Cancelled => UndoOn::Cancelled,
+            _ => return,
+        };
+        if self.plan.undo_on.as_ref().is_some_and(|on| !on.contains(&outcome)) {
+            return;
+        }
+        for step in self.plan.steps.iter().filter(|step| !self.undoing.contains(&step.id)) {
+            let Some(target) = step.undoes.as_ref().filter(|target| !is_removed(target)) else { continue };
+            let line = &self.lines[target];
+            // A map that did not complete undid its items itself.
+            let is_due = (line.may_be_done || line.out) && (!step.undoes_map() || line.completed);
+            let is_gone = self.removed.contains(&step.id);
+            assert!(!is_due || is_gone || started.undo.contains(&step.id), "`{target}` may be done, and is not undone");
         }
     }
 
@@ -116,12 +160,14 @@ impl Audit {
             let line = self.line(id);
             let done = line.is_final && line.completed;
             assert!(!line.in_flight && !done, "what is done is not done again: {id}");
-            *line = Line { attempt: line.attempt, ..Line::default() };
+            let Line { attempt, sent, may_be_done, .. } = *line;
+            *line = Line { attempt, sent, may_be_done, ..Line::default() };
         }
         for (id, satisfied) in
             revised.removed.iter().map(|id| (id, false)).chain(revised.skipped.iter().map(|id| (id, true)))
         {
             let is_removed = !satisfied;
+            self.removed.extend(is_removed.then(|| id.clone()));
             let undo = self.plan.steps.iter().find(|step| is_removed && step.undoes.as_ref() == Some(id));
             let undo = undo.map(|step| step.id.clone());
             let is_undone = undo.is_some();
@@ -147,6 +193,7 @@ impl Audit {
         let is_passed_over = matches!(event, StepEvent::Skipped(skipped) if skipped.cause == SkipCause::Revision)
             && !self.lines[id].completed;
         assert!(!self.lines[id].is_final || is_passed_over, "a final step stays as it is: {record:?}");
+        self.follow_work(record.seq, id, attempt, event);
         if let StepEvent::Queued(_) = event {
             let is_turn = spec.is_cleanup() == self.cleans || self.undoing.contains(id);
             assert!(is_turn, "clean-up steps begin after the outcome, and no others: {id}");
@@ -202,11 +249,40 @@ impl Audit {
         } else if let StepEvent::Iterated(_) = event {
             let line = self.leave(id, attempt);
             (line.failed, line.lost) = (0, 0);
+        } else if let StepEvent::Undone(_) = event {
+            assert!(spec.undoes.is_some(), "only an undo step undoes: {id}");
+            let line = self.line(id);
+            (line.in_flight, line.suspended, line.ready, line.failed, line.lost) = (false, false, false, 0, 0);
         } else if let StepEvent::Released(_) = event {
             self.leave(id, attempt).ready = true;
         } else if matches!(event, StepEvent::Ready | StepEvent::Approved(_)) {
             self.line(id).ready = true;
         }
+    }
+
+    /// Notes when a step was sent, and whether it may have done its work.
+    fn follow_work(&mut self, seq: u64, id: &StepId, attempt: u32, event: &StepEvent) {
+        let (is_cleanup, cleans) =
+            (self.plan.steps.iter().any(|step| step.id == *id && step.is_cleanup()), self.cleans);
+        let line = self.line(id);
+        if attempt > line.attempt {
+            (line.sent, line.out) = (if line.sent == 0 { seq } else { line.sent }, true);
+        }
+        if let StepEvent::Cancelled(why) = event {
+            let is_end = why.reason.starts_with("the clean-up has ended");
+            assert!(!cleans || !is_cleanup || is_end, "nothing but its end cuts a clean-up off: {}", why.reason);
+        }
+        if let Some(failure) = event.failure() {
+            line.settle(failure.may_be_done());
+        } else if matches!(event, StepEvent::Decomposed(_)) {
+            line.settle(false);
+        } else if matches!(event, StepEvent::Released(_)) {
+            let started = std::mem::take(&mut line.started);
+            line.settle(started);
+        } else if event.ends_attempt() && !matches!(event, StepEvent::Suspended(_)) {
+            line.settle(true);
+        }
+        line.started = line.out && (line.started || matches!(event, StepEvent::Started(_)));
     }
 
     fn retry(&mut self, record: &Record, spec: &Step, attempt: u32, retrying: &StepRetrying) {

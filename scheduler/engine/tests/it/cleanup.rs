@@ -1,6 +1,6 @@
 //! Clean-up: `always` and undo steps.
 
-use goalmill_common::command::Verb;
+use goalmill_common::command::{Submit, Verb};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
 use goalmill_common::plan::{OnFailure, Plan, Question, Step, StepKind, StepWait, UndoOn};
@@ -197,6 +197,97 @@ fn clean_up_runs_after_the_deadline_and_without_budget_but_not_for_ever() {
     assert_eq!((world.state.status(), world.plan_code()), (PlanStatus::Failed, "PLAN_TIMEOUT".into()));
     assert_eq!(world.status("hotel:undo"), StepStatus::Cancelled);
     assert!(world.state.ended().unwrap().reason.contains("did not succeed: `hotel:undo`, `report`, `tidy`"));
+}
+
+#[test]
+fn what_ends_a_plan_for_as_long_as_it_is_true_does_not_end_its_clean_up() {
+    type Change = fn(&mut World, &mut Submit);
+    let ways: [(&str, Change); 5] = [
+        ("BUDGET_EXCEEDED", |_, submit| submit.goal.budget.cost = Some(1.5)),
+        ("BUDGET_EXCEEDED", |_, submit| submit.goal.budget.tokens = Some(15)),
+        ("FAILURES_EXCEEDED", |_, submit| {
+            let plan = &mut submit.plan.as_mut().unwrap().plan;
+            plan.failures_max = Some(0);
+            plan.steps[1].on_failure = OnFailure::Continue;
+        }),
+        ("PLAN_OUTPUTS_TOO_LARGE", |world, _| world.context.limits.plan_outputs_bytes_max = 20),
+        ("EVENTS_EXCEEDED", |world, submit| {
+            submit.plan.as_mut().unwrap().plan.steps.retain(|step| step.id.as_str() != "flight:undo");
+            world.context.limits.events_max = 13;
+        }),
+    ];
+    for (code, change) in ways {
+        let mut world = World::new();
+        let mut submit = submission(Some(trip()));
+        change(&mut world, &mut submit);
+        world.submit_as(submit).unwrap();
+        for step in ["hotel", "flight", "pay"] {
+            if world.status(step) != StepStatus::Ready {
+                break;
+            }
+            let task = world.dispatch(step);
+            if world.status(step) == StepStatus::Cancelled {
+                break;
+            }
+            let mut done = crate::world::completed(&task, json!({"order": "0123456789"}));
+            (done.cost, done.tokens) = (Some(1.0), Some(10));
+            if code == "FAILURES_EXCEEDED" && step == "flight" {
+                done = crate::world::failed(&task, permanent());
+            }
+            world.report(done).unwrap();
+        }
+        assert_eq!(world.state.status(), PlanStatus::Running, "{code}: {:?}", world.story());
+        world.restart();
+        world.finish();
+        assert_eq!((world.state.status(), world.plan_code().as_str()), (PlanStatus::Failed, code));
+        for step in ["hotel:undo", "report", "tidy"] {
+            assert_eq!(world.status(step), StepStatus::Completed, "{code}: `{step}`");
+        }
+    }
+}
+
+#[test]
+fn a_clean_up_that_writes_too_many_events_ends() {
+    let mut world = World::of(trip());
+    world.complete("hotel", json!({}));
+    let before = world.state.seq();
+    world.context.limits.events_max = before;
+    world.dispatch("flight");
+    assert_eq!((world.state.status(), world.status("flight")), (PlanStatus::Running, StepStatus::Cancelled));
+    let asked = Failure { retry_after_ms: Some(1), ..Failure::new(FailureClass::RateLimited, "HTTP_429", "slow down") };
+    while !world.state.is_final() {
+        assert!(
+            world.state.seq() < 3 * before && world.status("flight:undo") == StepStatus::Ready,
+            "{:?}",
+            world.story()
+        );
+        let task = world.dispatch("flight:undo");
+        world.report(crate::world::failed(&task, asked.clone())).unwrap();
+        if world.status("flight:undo") == StepStatus::Retrying {
+            world.step_due("flight:undo");
+        }
+    }
+    assert_eq!((world.state.status(), world.plan_code().as_str()), (PlanStatus::Failed, "EVENTS_EXCEEDED"));
+}
+
+#[test]
+fn steps_of_one_millisecond_are_undone_in_reverse_order_and_after_a_clock_that_goes_back_too() {
+    for back_ms in [0, 5_000] {
+        let mut steps = plan(&[("c", &["b"]), ("b", &["a"]), ("a", &[]), ("d", &["c"])]);
+        steps.steps.extend(["a", "b", "c"].map(undo));
+        let mut world = World::of(steps);
+        for step in ["a", "b", "c"] {
+            world.complete(step, json!({}));
+            world.now_ms -= back_ms;
+        }
+        world.fail("d", permanent());
+        for step in ["c:undo", "b:undo", "a:undo"] {
+            assert_eq!(out(&mut world), [step]);
+            let task = world.open_tasks().remove(0);
+            world.report(crate::world::completed(&task, json!({}))).unwrap();
+        }
+        assert_eq!(world.state.status(), PlanStatus::Failed);
+    }
 }
 
 #[test]

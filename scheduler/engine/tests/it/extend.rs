@@ -88,6 +88,7 @@ fn a_step_that_is_too_complex_becomes_a_plan() {
         outputs: json!({"n": 1}).into(),
         usage: Default::default(),
         failure: None,
+        items: None,
     };
     world.command(ended).unwrap();
     assert_eq!(world.outputs("a"), json!({"n": 1}));

@@ -293,7 +293,7 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             let outputs = json!({"x": 1}).into();
             let status = chance.pick(&[PlanStatus::Completed, PlanStatus::Failed, PlanStatus::Cancelled]);
             let usage = Usage { tokens: 1, cost: 0.1 };
-            Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None }
+            Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None, items: None }
         }
         25 => {
             let revision = to_u32(chance.below(2));
@@ -481,7 +481,9 @@ fn drive(world: &mut World) {
             };
             let (step, attempt, outputs) = (at.spec.id.clone(), at.attempt, json!({"x": 3}).into());
             let (status, usage, failure) = (PlanStatus::Completed, Usage::default(), None);
-            moved |= world.command(Command::SubPlanEnded { step, attempt, status, outputs, usage, failure }).is_ok();
+            moved |= world
+                .command(Command::SubPlanEnded { step, attempt, status, outputs, usage, failure, items: None })
+                .is_ok();
         }
         if !moved && !world.state.is_final() {
             let next = world.timers.iter().min_by_key(|(_, due)| **due).map(|(timer, _)| *timer);

@@ -197,7 +197,8 @@ fn the_hooks_are_asked_about_the_outputs_of_a_sub_plan() {
     let ended = |world: &mut World| {
         let (status, outputs) = (PlanStatus::Completed, Json::from(json!({"x": 1})));
         let usage = Usage { cost: 0.5, tokens: 7 };
-        let ended = Command::SubPlanEnded { step: "a".into(), attempt: 1, status, outputs, usage, failure: None };
+        let ended =
+            Command::SubPlanEnded { step: "a".into(), attempt: 1, status, outputs, usage, failure: None, items: None };
         world.command(ended).unwrap();
         assert_eq!(world.status("a"), StepStatus::AwaitingApproval);
         assert_eq!(question_of(world, "a").data.value()["tokens"], 7);

@@ -23,6 +23,7 @@ mod order;
 
 mod cleanup;
 mod dependency_status;
+mod done_work;
 mod map;
 mod map_undo;
 mod nested;

@@ -1,7 +1,7 @@
 //! Undo of maps: each item is undone, the last one first.
 
 use goalmill_common::command::Verb;
-use goalmill_common::plan::{ForEach, OnFailure, OnItemFailure, Plan, Step};
+use goalmill_common::plan::{Fallback, ForEach, OnFailure, OnItemFailure, Plan, Step};
 use goalmill_common::revision::Change;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Value, json};
@@ -93,6 +93,50 @@ fn an_item_that_gave_nothing_is_not_undone() {
     end_item(&mut world, "hotels:undo", 2, Some(json!({})));
     end_item(&mut world, "hotels:undo", 0, Some(json!({})));
     assert_eq!(world.state.status(), PlanStatus::Failed);
+}
+
+#[test]
+fn an_item_that_may_be_done_is_undone_though_it_gave_nothing() {
+    let mut world = World::of(with(trip(), "hotels", |step| {
+        step.for_each.as_mut().unwrap().on_item_failure = OnItemFailure::Continue;
+    }));
+    end_item(&mut world, "hotels", 2, Some(json!({"order": 2})));
+    world.enter("hotels");
+    let task = world.open_tasks().into_iter().find(|task| task.step.as_str() == "hotels:1").unwrap();
+    world.report(failed(&task, permanent().with_unknown_outcome())).unwrap();
+    world.leave();
+    end_item(&mut world, "hotels", 0, None);
+    world.restart();
+    world.fail("pay", permanent());
+    for (n, city, order) in [(2, "Bern", json!(2)), (1, "Oslo", json!("none"))] {
+        assert_eq!(inputs(&mut world, "hotels:undo"), [json!({"order": order, "city": city, "plan": "failed"})]);
+        end_item(&mut world, "hotels:undo", n, Some(json!({})));
+    }
+    assert_eq!((world.status("hotels:undo"), world.state.status()), (StepStatus::Completed, PlanStatus::Failed));
+}
+
+#[test]
+fn an_item_that_two_agents_may_have_done_is_undone_by_both() {
+    let mut world = World::of(with(trip(), "hotels", |step| {
+        step.for_each.as_mut().unwrap().items = json!(["Rome"]).into();
+        step.fallback = Some(Fallback { agent_type: Some("other".into()), action: None });
+    }));
+    world.enter("hotels");
+    let task = world.dispatch("hotels:0");
+    world.report(failed(&task, permanent().with_unknown_outcome())).unwrap();
+    world.dispatch_all();
+    let task = world.open_tasks().remove(0);
+    world.report(completed(&task, json!({"order": 7}))).unwrap();
+    world.leave();
+    world.fail("pay", permanent());
+    world.enter("hotels:undo");
+    let mut asked = Vec::new();
+    while world.dispatch_all() > 0 {
+        let task = world.open_tasks().remove(0);
+        asked.push((task.agent_type.to_string(), task.inputs.value()["order"].clone()));
+        world.report(completed(&task, json!({}))).unwrap();
+    }
+    assert_eq!(asked, [("other".into(), json!(7)), ("w".into(), json!("none"))]);
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn child_of(world: &World) -> &GoalAccepted {
 
 fn ended(status: PlanStatus, failure: Option<Failure>) -> Command {
     let (outputs, usage) = (json!({"r": 1}).into(), Usage { tokens: 7, cost: 0.5 });
-    Command::SubPlanEnded { step: "p".into(), attempt: 1, status, outputs, usage, failure }
+    Command::SubPlanEnded { step: "p".into(), attempt: 1, status, outputs, usage, failure, items: None }
 }
 
 fn begun() -> World {
@@ -94,7 +94,9 @@ fn sub_plans_side_by_side_share_what_is_left_of_the_budget() {
     for step in ["p", "q"] {
         let (outputs, usage) = (json!({}).into(), Usage { tokens: 7, cost: 0.5 });
         let (step, status) = (step.into(), PlanStatus::Completed);
-        world.command(Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None }).unwrap();
+        world
+            .command(Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None, items: None })
+            .unwrap();
     }
     assert_eq!(budgets(&world)[2..], [("after".into(), 86, 3.0)], "one after the others gets all that is left");
 }

@@ -3,6 +3,7 @@
 use goalmill_common::command::Verb;
 use goalmill_common::plan::{Approval, ApprovalDefault, Join, OnFailure, Phase, Plan, Retry, Step, StepKind, Strategy};
 use goalmill_common::report::{Report, What};
+use goalmill_common::revision::Change;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, PlanAnswer, Rejection, StepIndex, Timer};
 use serde_json::json;
@@ -58,6 +59,16 @@ fn a_false_condition_skips_the_step_and_satisfies_its_dependents() {
     assert_eq!((world.status("b"), world.status("c")), (StepStatus::Skipped, StepStatus::Ready));
     world.finish();
     assert_eq!(world.state.status(), PlanStatus::Completed);
+}
+
+#[test]
+fn a_step_that_was_out_is_skipped_by_a_condition_that_an_edit_brings() {
+    let mut world = World::of(plan(&[("a", &[]), ("b", &["a"])]));
+    world.dispatch("a");
+    let fields = json!({"when": "false"}).as_object().unwrap().clone();
+    let changes = vec![Change::SetFields { step: "a".into(), fields }];
+    world.verb(Verb::Edit { changes, revision: None, reason: String::new() }).unwrap();
+    assert_eq!((world.status("a"), world.status("b")), (StepStatus::Skipped, StepStatus::Ready));
 }
 
 #[test]

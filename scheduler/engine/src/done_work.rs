@@ -1,0 +1,278 @@
+//! What the steps that can be undone have done, or may have done, over all their attempts.
+//!
+//! Only steps with an undo step are followed. One piece of work is what one iteration of a step did by one agent: further
+//! attempts of the same agent have the same idempotency key and do the same work.
+
+use std::collections::BTreeMap;
+
+use goalmill_common::event::{ItemWork, StepEvent};
+use goalmill_common::failure::Failure;
+use goalmill_common::id::AgentType;
+use goalmill_common::json::Json;
+use goalmill_common::plan::Collect;
+use goalmill_common::status::StepStatus;
+
+use crate::PlanState;
+use crate::graph::StepIndex;
+
+/// What a piece of work gave.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum GivenOutputs {
+    /// Nobody knows.
+    Unknown,
+    /// The outputs of the step.
+    OfStep,
+    /// Those of an iteration before the last one.
+    OfIteration(Json),
+}
+
+/// What one iteration of a step did by one agent.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DoneWork {
+    /// The number of the iteration, from 1.
+    pub(crate) iteration: u32,
+    /// The queue of its attempts; empty when the engine ran it.
+    pub(crate) agent_type: AgentType,
+    /// The action of the fallback; empty when it was that of the step.
+    action: String,
+    /// Whether it is done, or may be.
+    is_done: bool,
+    pub(crate) outputs: GivenOutputs,
+}
+
+/// The work of one step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StepWork {
+    /// In the order in which it was sent.
+    sent: Vec<DoneWork>,
+    /// The place of that of which an attempt is out.
+    out: Option<usize>,
+    /// Of a completed map: what its items have done.
+    items: Option<Vec<ItemWork>>,
+}
+
+impl StepWork {
+    fn send(&mut self, iteration: u32, agent_type: &AgentType, action: &str) {
+        let is_same =
+            |work: &DoneWork| work.iteration == iteration && work.agent_type == *agent_type && work.action == action;
+        // A loop that began again sends the same once more.
+        let is_sent = self.sent.last().is_some_and(|last| iteration <= last.iteration);
+        let place = if is_sent { self.sent.iter().rposition(is_same) } else { None };
+        self.out = place.or(Some(self.sent.len()));
+        if place.is_none() {
+            let (agent_type, action) = (agent_type.clone(), action.to_owned());
+            let outputs = GivenOutputs::Unknown;
+            self.sent.push(DoneWork { iteration, agent_type, action, is_done: false, outputs });
+        }
+    }
+
+    /// The attempt that is out ends.
+    ///
+    /// - `may_be_done`: whether it did its work, or may have.
+    fn settle(&mut self, may_be_done: bool) {
+        if let Some(work) = self.out.take().and_then(|out| self.sent.get_mut(out)) {
+            work.is_done |= may_be_done;
+        }
+    }
+
+    /// The attempt that is out completes. Without one, a person completes what an earlier attempt may have done.
+    fn complete(&mut self, outputs: GivenOutputs) {
+        let tried = || {
+            let last = self.sent.len().checked_sub(1)?;
+            (self.sent[last].is_done && self.sent[last].outputs == GivenOutputs::Unknown).then_some(last)
+        };
+        if let Some(work) = self.out.or_else(tried).and_then(|place| self.sent.get_mut(place)) {
+            (work.is_done, work.outputs) = (true, outputs);
+        }
+        self.out = None;
+    }
+
+    /// What is done, or may be, in the order in which it was sent.
+    fn done(&self) -> impl DoubleEndedIterator<Item = &DoneWork> {
+        let is_done = |(n, work): &(usize, &DoneWork)| work.is_done || self.out == Some(*n);
+        self.sent.iter().enumerate().filter(is_done).map(|(_, work)| work)
+    }
+}
+
+/// How far an undo step is.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct UndoProgress {
+    /// Pieces of work that it is through with.
+    passed: usize,
+    /// Those of them that it could not undo, and why it could not undo the first.
+    failed: u32,
+    failure: Option<Failure>,
+}
+
+/// The work of the steps that can be undone, and how far their undo steps are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct DoneLog {
+    work: BTreeMap<StepIndex, StepWork>,
+    undone: BTreeMap<StepIndex, UndoProgress>,
+}
+
+impl PlanState {
+    /// Folds what an event says about work that can be undone. A plan without undo steps has none.
+    ///
+    /// - `old`: the status of the step before.
+    /// - `begins`: whether its attempt begins with the event.
+    pub(crate) fn fold_work(&mut self, i: StepIndex, old: StepStatus, begins: bool, event: &StepEvent) {
+        if !self.graph.has_undos() {
+            return;
+        }
+        if let StepEvent::Undone(undone) = event {
+            let progress = self.done.undone.entry(i).or_default();
+            progress.passed += 1;
+            progress.failed += u32::from(undone.failure.is_some());
+            progress.failure = progress.failure.take().or_else(|| undone.failure.clone());
+        } else if event.ends_step() {
+            self.done.undone.remove(&i);
+        }
+        if self.graph.undos_of(i).is_empty() {
+            return;
+        }
+        let iteration = self.steps[i].iteration();
+        let work = self.done.work.entry(i).or_default();
+        if let StepEvent::Queued(queued) = event {
+            work.send(iteration, &queued.agent_type, &queued.action);
+        } else if let StepEvent::Completed(completed) = event {
+            if begins {
+                work.send(iteration, &"".into(), "");
+            }
+            if completed.cache_key.is_none() {
+                work.complete(GivenOutputs::OfStep);
+            }
+            work.items.clone_from(&completed.items);
+        } else if let StepEvent::Iterated(iterated) = event {
+            work.complete(GivenOutputs::OfIteration(iterated.outputs.clone()));
+        } else if let Some(failure) = event.failure() {
+            work.settle(failure.may_be_done());
+        } else if let StepEvent::Released(_) = event {
+            work.settle(old == StepStatus::Running);
+        } else if let StepEvent::Decomposed(_) = event {
+            work.settle(false);
+        } else if event.ends_attempt() && !matches!(event, StepEvent::Suspended(_)) {
+            work.settle(true);
+        }
+    }
+
+    /// Follows the steps that a revision brings undo steps for, as far as their states tell what they did.
+    pub(crate) fn follow_work(&mut self) {
+        let is_new = |target: &StepIndex| self.steps[*target].attempt > 0 && !self.done.work.contains_key(target);
+        let new: Vec<StepIndex> = self.graph.undone_steps().filter(is_new).collect();
+        for target in new {
+            let agent_type = self.queue(target).cloned().unwrap_or_else(|| "".into());
+            let step = &self.steps[target];
+            let mut work = StepWork::default();
+            work.send(step.iteration(), &agent_type, "");
+            if step.status == StepStatus::Completed {
+                work.complete(GivenOutputs::OfStep);
+            } else if step.status.is_final() {
+                work.settle(step.failure().is_none_or(Failure::may_be_done));
+            }
+            self.done.work.insert(target, work);
+        }
+    }
+
+    /// Whether a step has done what it is for, or may have.
+    pub(crate) fn may_be_done(&self, i: StepIndex) -> bool {
+        self.done.work.get(&i).is_some_and(|work| work.done().next().is_some())
+    }
+
+    /// The steps whose attempts are out are cancelled: nobody knows what they have done.
+    pub(crate) fn settle_work(&mut self, is_settled: impl Fn(StepIndex) -> bool) {
+        for work in self.done.work.iter_mut().filter(|(i, _)| is_settled(**i)).map(|(_, work)| work) {
+            work.settle(true);
+            work.sent.retain(|work| work.is_done);
+        }
+    }
+
+    /// What an undo step is to undo next: the last piece of work that it has not passed.
+    pub(crate) fn work_to_undo(&self, undo: StepIndex) -> Option<(StepIndex, &DoneWork)> {
+        let target = self.undone_step(undo)?;
+        Some((target, self.done.work.get(&target)?.sent.iter().nth_back(self.undone(undo))?))
+    }
+
+    /// The step that an undo step undoes.
+    fn undone_step(&self, undo: StepIndex) -> Option<StepIndex> {
+        self.plan.steps[undo].undoes.as_ref().and_then(|id| self.graph.find(id.as_str()))
+    }
+
+    /// What the work gave that an undo step undoes next; none where nobody knows.
+    pub(crate) fn undone_outputs(&self, undo: StepIndex) -> Option<&Json> {
+        let target = self.undone_step(undo)?;
+        match self.work_to_undo(undo).map(|(_, work)| &work.outputs) {
+            Some(GivenOutputs::Unknown) => None,
+            Some(GivenOutputs::OfIteration(outputs)) => Some(outputs),
+            Some(GivenOutputs::OfStep) | None => self.steps[target].outputs.as_ref(),
+        }
+    }
+
+    /// What an iteration of a step gave that can be undone.
+    pub(crate) fn outputs_of_iteration(&self, i: StepIndex, iteration: u32) -> Option<&Json> {
+        let work = self.done.work.get(&i)?.sent.iter().rfind(|work| work.iteration == iteration)?;
+        match &work.outputs {
+            GivenOutputs::OfIteration(outputs) => Some(outputs),
+            GivenOutputs::OfStep | GivenOutputs::Unknown => None,
+        }
+    }
+
+    /// Who has done what an undo step undoes. `None` if the undo step is for another agent than the step.
+    pub(crate) fn doer(&self, undo: StepIndex) -> Option<&AgentType> {
+        let own = &self.plan.steps[undo].agent_type;
+        let (target, work) = self.work_to_undo(undo)?;
+        let is_same = self.plan.steps[target].agent_type == *own
+            || self
+                .done
+                .work
+                .get(&target)
+                .is_some_and(|all| all.sent.first().is_some_and(|work| work.agent_type == *own));
+        Some(&work.agent_type).filter(|agent_type| is_same && !agent_type.as_str().is_empty())
+    }
+
+    /// Pieces of work that an undo step has undone, or could not undo.
+    pub(crate) fn undone(&self, undo: StepIndex) -> usize {
+        self.done.undone.get(&undo).map_or(0, |progress| progress.passed)
+    }
+
+    /// Whether an undo step has more to undo than what it undoes now.
+    pub(crate) fn undoes_more(&self, undo: StepIndex) -> bool {
+        let work = self.undone_step(undo).and_then(|target| self.done.work.get(&target));
+        work.is_some_and(|work| work.sent.len() > self.undone(undo) + 1)
+    }
+
+    /// What an undo step could not undo, when it is through with the rest.
+    pub(crate) fn failed_undos(&self, undo: StepIndex) -> Option<Failure> {
+        let progress = self.done.undone.get(&undo)?;
+        let failure = progress.failure.clone()?;
+        let (failed, all) = (progress.failed, progress.passed + 1);
+        Some(Failure {
+            message: format!("{failed} of {all} could not be undone; the first: {}", failure.message),
+            ..failure
+        })
+    }
+
+    /// What the items of a completed map have done; none where the log does not tell.
+    pub(crate) fn items_done(&self, map: StepIndex) -> Option<&[ItemWork]> {
+        self.done.work.get(&map)?.items.as_deref()
+    }
+
+    /// What the items of this plan have done, for the undo step of the map that it runs for.
+    pub(crate) fn work_of_items(&self) -> Option<Vec<ItemWork>> {
+        if self.plan.collect != Collect::List || !self.graph.has_undos() {
+            return None;
+        }
+        let mut done: Vec<(u64, ItemWork)> = Vec::new();
+        for (i, work) in &self.done.work {
+            let own = &self.plan.steps[*i].agent_type;
+            done.extend(work.done().map(|work| {
+                let agent_type = Some(&work.agent_type).filter(|agent_type| *agent_type != own).cloned();
+                let unknown = work.outputs == GivenOutputs::Unknown;
+                (self.steps[*i].sent, ItemWork { item: i.0, agent_type, unknown })
+            }));
+        }
+        // The sort keeps the order of the work of one item.
+        done.sort_by_key(|(sent, _)| *sent);
+        Some(done.into_iter().map(|(_, work)| work).collect())
+    }
+}
