@@ -133,6 +133,10 @@ impl<'a> Turn<'a> {
                 self.grow_family(steps);
                 Ok(())
             }
+            Command::EventTaken(taken) => {
+                self.event_taken(taken);
+                Ok(())
+            }
             Command::SubPlanEnded { step, attempt, status, outputs, usage, failure } => {
                 self.sub_plan_ended(&step, attempt, status, outputs, usage, failure)
             }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use goalmill_common::command::Submit;
+use goalmill_common::command::{Submit, Verb};
 use goalmill_common::event::{FamilyGrew, Parent, PlanEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
@@ -17,6 +17,7 @@ use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::Turn;
+use crate::family_events::send_event;
 use crate::plan_size::count_steps;
 use crate::{Closing, Command, Decision, PlanState, Rejection};
 
@@ -30,6 +31,10 @@ pub(crate) enum FamilyRequest {
     Start { plan: PlanId, submit: Box<Submit> },
     /// Count steps that a plan has more, in the outermost plan.
     Grow { plan: PlanId, steps: u64 },
+    /// Report an event that a plan has got to the plans above it.
+    ReportEvent { plan: PlanId, id: String },
+    /// Look for an event of a name and a key that the plans above keep: a step has begun to wait for it.
+    ClaimEvent { plan: PlanId, name: String, key: String },
     /// Give a command to a sub-plan, to the parent or to the plan itself.
     Give { plan: PlanId, command: Box<Command> },
 }
@@ -70,6 +75,9 @@ pub fn decide_in_family<P: FamilyPlans>(
     actor: Option<&str>,
     command: Command,
 ) -> Result<(), Rejection> {
+    if let Command::Verb(Verb::SendEvent { event, waiting_only }) = command {
+        return send_event(plans, key, actor, event, waiting_only);
+    }
     let decision = plans.decide_command(key, actor, command)?;
     settle_family(plans, key, decision);
     Ok(())
@@ -86,20 +94,22 @@ pub fn settle_family<P: FamilyPlans>(plans: &mut P, key: P::Key, decision: Decis
         match request {
             FamilyRequest::Start { plan, submit } => family.start(plan, submit),
             FamilyRequest::Grow { plan, steps } => family.grow(&plan, steps),
+            FamilyRequest::ReportEvent { plan, id } => family.report_event(&plan, &id),
+            FamilyRequest::ClaimEvent { plan, name, key } => family.claim_event(&plan, &name, &key),
             FamilyRequest::Give { plan, command } => family.give(&plan, *command),
         }
     }
 }
 
 /// The decisions of one family in one turn.
-struct FamilyTurn<'a, P> {
-    plans: &'a mut P,
+pub(crate) struct FamilyTurn<'a, P> {
+    pub(crate) plans: &'a mut P,
     /// Requests that are not decided yet, oldest first.
     requests: VecDeque<FamilyRequest>,
 }
 
 impl<P: FamilyPlans> FamilyTurn<'_, P> {
-    fn apply(&mut self, key: P::Key, mut decision: Decision) {
+    pub(crate) fn apply(&mut self, key: P::Key, mut decision: Decision) {
         self.requests.extend(std::mem::take(&mut decision.family));
         self.plans.apply_decision(key, decision);
     }
@@ -130,7 +140,7 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
     }
 
     /// Gives a command to a plan. A plan that is not in memory has ended or is in quarantine.
-    fn give(&mut self, plan: &PlanId, command: Command) {
+    pub(crate) fn give(&mut self, plan: &PlanId, command: Command) {
         let Some(key) = self.plans.find_plan(plan) else { return };
         match self.plans.decide_command(key, None, command) {
             Ok(decision) => self.apply(key, decision),
@@ -140,11 +150,16 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
 }
 
 /// The plan that is inside no other one, or the last one above `key` that is in memory.
-fn outermost<P: FamilyPlans>(plans: &P, mut key: P::Key) -> P::Key {
-    while let Some(above) = plans.plan_state(key).parent().and_then(|parent| plans.find_plan(&parent.plan)) {
+pub(crate) fn outermost<P: FamilyPlans>(plans: &P, mut key: P::Key) -> P::Key {
+    while let Some(above) = plan_above(plans, key) {
         key = above;
     }
     key
+}
+
+/// The plan that `key` is inside of, if it is in memory.
+pub(crate) fn plan_above<P: FamilyPlans>(plans: &P, key: P::Key) -> Option<P::Key> {
+    plans.plan_state(key).parent().and_then(|parent| plans.find_plan(&parent.plan))
 }
 
 /// Steps of a plan's family: those of the outermost plan, and of all plans that were ever started inside it, each of

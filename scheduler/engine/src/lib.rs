@@ -75,6 +75,7 @@ mod work_limit;
 mod react;
 
 mod family;
+mod family_events;
 
 mod explain;
 mod fork;
@@ -90,6 +91,7 @@ pub use effect::{Decision, Effect};
 pub use event_variants::{EventWords, plan_event_variants, step_event_variants};
 pub use explain::{AgentHealth, ExplainContext};
 pub use family::{FamilyPlans, decide_in_family, family_steps, settle_family};
+pub use family_events::family_has_event;
 pub use fork::fork;
 pub use goalmill_expression::{NeededPayload, Payload};
 pub use graph::StepIndex;

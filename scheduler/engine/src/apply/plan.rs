@@ -62,6 +62,7 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::ModelAnswered(answered) => state.usage.add(answered.usage.cost, answered.usage.tokens),
         PlanEvent::FamilyGrew(grew) => state.family_steps = state.family_steps.saturating_add(grew.steps),
         PlanEvent::EventReceived(event) => state.events.get_or_insert_default().push(event),
+        PlanEvent::EventTaken(taken) => state.events.get_or_insert_default().take_inside(&taken.id),
         PlanEvent::ConstraintChanged(changed) => {
             state.monitor.iter_mut().for_each(|monitor| monitor.change(changed));
         }
@@ -131,6 +132,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         | PlanEvent::Revised(_)
         | PlanEvent::Extended(_)
         | PlanEvent::FamilyGrew(_)
+        | PlanEvent::EventTaken(_)
         | PlanEvent::ConstraintChanged(_)
         | PlanEvent::CriteriaJudged(_)
         | PlanEvent::Quarantined(_)
