@@ -42,9 +42,8 @@ async fn an_event_ends_one_iteration_also_when_the_next_one_begins_after_a_takeo
         {"id": "f", "kind": "finish", "depends_on": ["w"], "inputs": {"done": "{{ steps.w.outputs.done }}"}},
     ]);
     let repeat = json!({"until": "outputs.done", "max": 5});
-    let plan =
-        it.submit(&json!({"steps": [{"id": "talk", "kind": "plan", "repeat": repeat, "plan": {"steps": steps}}]}));
-    let plan = plan.await?;
+    let talk = json!({"id": "talk", "kind": "plan", "repeat": repeat, "plan": {"steps": steps}});
+    let plan = it.submit(&json!({ "steps": [talk] })).await?;
     let first = await_waits(&it, 1).await;
     let (status, told) = it.post("/v1/events", &event("talk", "e1", false)).await?;
     assert_eq!((status, &told["plans"]), (200, &json!(first)), "{told:#}");
