@@ -753,7 +753,7 @@ pub const SECTIONS: &[CodeSection] = &[
             (
                 "WAIT_KEY_INVALID",
                 "The expression in `key` of a [`wait`](../plan-lifecycle.md#waits) step gives no key: an empty text, more \
-                than 256 characters, or control characters. Let it give the key of the event.",
+                than 256 characters, control characters, or a value that is neither a text nor a whole number. Let it give the key of the event.",
             ),
             (
                 "WAIT_TIMEOUT",

@@ -77,16 +77,27 @@ impl Keys {
         self.key("events")
     }
 
-    /// ZSET: `<topic> <event id>` → when the event came, Unix milliseconds: what a namespace keeps.
+    /// ZSET: `<topic> <event id>` → when the event came, Unix milliseconds: what a namespace keeps and no plan has taken.
     pub fn kept_events(&self, namespace: &Namespace) -> String {
         self.named("events:kept", namespace.as_str())
     }
 
-    /// STREAM: the kept events of a name and key.
+    /// ZSET: `<topic> <event id>` → when the event came, Unix milliseconds: kept events that a plan has taken.
+    pub fn taken_events(&self, namespace: &Namespace) -> String {
+        self.named("events:taken", namespace.as_str())
+    }
+
+    /// STREAM: the ids of the kept events of a name and key; entries of former versions hold the events.
     ///
     /// - `topic`: see [`crate::external_event::topic`].
     pub fn kept_events_of(&self, namespace: &Namespace, topic: &str) -> String {
         [&self.kept_events(namespace), ":", topic].concat()
+    }
+
+    /// STRING, JSON: a kept event.
+    pub fn kept_event(&self, namespace: &Namespace, topic: &str, id: &str) -> String {
+        // No namespace has a space.
+        [&self.named("events:data", topic), ":", namespace.as_str(), " ", id].concat()
     }
 
     /// HASH: name of a stored plan of a namespace → its newest version when the field was written; a later one may exist.

@@ -65,6 +65,7 @@ export const EVENTS = {
   judgement_requested: {},
   criteria_judged: {},
   event_received: {},
+  event_taken: {},
   plan_paused: { to: "paused" },
   plan_resumed: { to: "running" },
   plan_quarantined: {},

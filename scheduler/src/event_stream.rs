@@ -1,48 +1,135 @@
 //! Takes events from outside from the stream that other programs write.
 //!
-//! An event that was taken twice reaches a plan once, because its id decides.
+//! An event that was taken twice reaches a plan once, because its id decides. An entry that cannot be taken yet holds up
+//! only later ones of its namespace, name and key, which must not overtake it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use goalmill_broker::{BrokerError, Entry};
-use goalmill_common::external_event::ExternalEvent;
-use goalmill_common::id::{Namespace, is_id};
+use goalmill_broker::Entry;
+use goalmill_common::external_event::{ExternalEvent, topic};
+use goalmill_common::id::{EntryId, Namespace, is_id};
 use goalmill_common::json::Json;
+use goalmill_common::problem::{ErrorCode, Problem};
+use tokio::time::Instant;
 
 use crate::event_delivery::send_event;
 use crate::inbox_poll::{BATCH, InboxPoll};
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
+/// How long an entry that cannot be taken is tried again.
+const TRIED: Duration = Duration::from_secs(600);
+/// The place before the first entry.
+const START: &str = "0-0";
+
+/// Namespace and topic of events.
+type Lane = (Namespace, String);
+
 /// Runs until stopped; only the owner of shard 0 takes events.
 pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
     let mut poll = InboxPoll::new(&scheduler, &shards);
+    let mut stream = EventStream::new();
     while poll.next_turn().await {
-        let taken = take_events(&scheduler, &shards).await;
-        poll.end_turn(taken.map_err(|error| format!("events from outside cannot be read: {error}")));
+        let read = stream.take_events(&scheduler, &shards).await;
+        poll.end_turn(read.map_err(|error| format!("events from outside cannot be read: {}", error.detail)));
     }
 }
 
-/// Takes the first events of the stream; returns how many.
-async fn take_events(scheduler: &Scheduler, shards: &OwnedShards) -> Result<usize, BrokerError> {
-    // Not in a foreign installation.
-    scheduler.health.last_error()?;
-    let entries = scheduler.broker.sent_events(BATCH).await?;
-    let mut taken = Vec::with_capacity(entries.len());
-    for entry in entries {
-        let id = entry.id.clone();
-        match parse_event(entry) {
-            Ok((namespace, event)) => match send_event(scheduler, shards, &namespace, "redis", Box::new(event)).await {
-                Ok(_) => {}
-                Err(problem) if problem.code.is_retryable() => break,
-                Err(problem) => tracing::warn!(entry = %id, "event {id} is refused: {}", problem.detail),
-            },
-            Err(reason) => tracing::warn!(entry = %id, "event {id} is refused: {reason}"),
-        }
-        taken.push(id);
+/// Walks over the stream, again and again.
+struct EventStream {
+    /// The last entry that was read.
+    after: EntryId,
+    /// Lanes with an entry that could not be taken, with the time of its first try.
+    held: BTreeMap<Lane, Instant>,
+    /// Those with such an entry in this walk.
+    held_now: BTreeSet<Lane>,
+}
+
+impl EventStream {
+    fn new() -> Self {
+        Self { after: START.into(), held: BTreeMap::new(), held_now: BTreeSet::new() }
     }
-    scheduler.broker.remove_sent_events(&taken).await?;
-    Ok(taken.len())
+
+    /// Takes the next events of the stream; returns how many entries were read.
+    async fn take_events(&mut self, scheduler: &Scheduler, shards: &OwnedShards) -> Result<usize, Problem> {
+        // Not in a foreign installation.
+        scheduler.health.last_error()?;
+        let entries = scheduler.broker.sent_events(&self.after, BATCH).await?;
+        let (count, last) = (entries.len(), entries.last().map(|entry| entry.id.clone()));
+        let mut done = Vec::with_capacity(count);
+        let taken = self.take_entries(scheduler, shards, entries, &mut done).await;
+        scheduler.broker.remove_sent_events(&done).await?;
+        taken?;
+        match last {
+            Some(last) if count == BATCH => self.after = last,
+            Some(_) | None => {
+                self.after = START.into();
+                let held_now = std::mem::take(&mut self.held_now);
+                self.held.retain(|lane, _| held_now.contains(lane));
+            }
+        }
+        Ok(count)
+    }
+
+    /// Takes entries one after the other; `done` gets those that are not needed any more.
+    async fn take_entries(
+        &mut self,
+        scheduler: &Scheduler,
+        shards: &OwnedShards,
+        entries: Vec<Entry>,
+        done: &mut Vec<EntryId>,
+    ) -> Result<(), Problem> {
+        for entry in entries {
+            let id = entry.id.clone();
+            let (namespace, event) = match parse_event(entry) {
+                Ok(parsed) => parsed,
+                Err(reason) => {
+                    tracing::warn!(entry = %id, "event {id} is refused: {reason}");
+                    done.push(id);
+                    continue;
+                }
+            };
+            let lane = (namespace, topic(&event.name, &event.key));
+            if self.held_now.contains(&lane) {
+                continue;
+            }
+            match send_event(scheduler, shards, &lane.0, "redis", Box::new(event)).await {
+                Ok(_) => drop(self.held.remove(&lane)),
+                Err(problem) if is_of_store(&problem) => return Err(problem),
+                Err(problem) if problem.code.is_retryable() && self.hold(&id, &lane, &problem) => continue,
+                Err(problem) => tracing::warn!(entry = %id, "event {id} is refused: {}", problem.detail),
+            }
+            done.push(id);
+        }
+        Ok(())
+    }
+
+    /// Leaves an entry in the stream, and with it the later ones of its lane. `false` if it was tried long enough.
+    fn hold(&mut self, id: &EntryId, lane: &Lane, problem: &Problem) -> bool {
+        let mut of_namespace = self.held.range((lane.0.clone(), String::new())..);
+        if of_namespace.next().is_none_or(|((namespace, _), _)| *namespace != lane.0) {
+            tracing::warn!(
+                entry = %id, namespace = %lane.0,
+                "event {id} of the namespace `{}` is not taken yet: {}", lane.0, problem.detail
+            );
+        }
+        if self.held.entry(lane.clone()).or_insert_with(Instant::now).elapsed() >= TRIED {
+            self.held.remove(lane);
+            return false;
+        }
+        self.held_now.insert(lane.clone());
+        true
+    }
+}
+
+/// Whether the store as a whole is the reason, which is the same for every entry.
+fn is_of_store(problem: &Problem) -> bool {
+    matches!(
+        problem.code,
+        ErrorCode::StoreUnavailable | ErrorCode::MemoryPressure | ErrorCode::DataLost | ErrorCode::UnsafeStore
+    )
 }
 
 /// Reads the fields `name`, `key`, `data`, `id` and `namespace`. Without an `id` that of the entry counts.

@@ -48,6 +48,7 @@ pub(crate) async fn send_request(
                 Err(SendError(
                     ShardMessage::Command { .. }
                     | ShardMessage::WaitRegistered(_)
+                    | ShardMessage::AskWait(_)
                     | ShardMessage::AskSuspects(_)
                     | ShardMessage::Reconcile(_),
                 )) => {

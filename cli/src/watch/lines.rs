@@ -116,6 +116,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         PlanEvent::Extended(extended) => whole(board, extended, palette).into_iter().collect(),
         PlanEvent::PhaseAdded(_)
         | PlanEvent::FamilyGrew(_)
+        | PlanEvent::EventTaken(_)
         | PlanEvent::HookAsked(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ModelAnswered(_)

@@ -19,7 +19,7 @@ pub use inbox::{InboxCursor, InboxEntry};
 pub use park_mark::ParkMark;
 pub use refusal::RedisRefusal;
 pub use values::{
-    Broadcast, Claim, DeadLetter, Delivery, Entry, Health, Install, KeptEvent, LogEntry, Meta, Ownership, QueueState,
-    RefusedCard, Registry,
+    Broadcast, Claim, DeadLetter, Delivery, Entry, FieldsPage, Health, Install, Keeping, KeptEvent, KeptHead, LogEntry,
+    Meta, Ownership, QueueState, RefusedCard, Registry,
 };
 pub use verbs::{Broker, Reader, Waker};

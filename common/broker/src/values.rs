@@ -115,8 +115,35 @@ pub struct KeptEvent {
     pub text: String,
     /// The event is kept for so long.
     pub retention_ms: u64,
-    /// Events that the namespace keeps.
+    /// Events that the namespace keeps and no plan has taken.
     pub most: usize,
+}
+
+/// What became of an event that is to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    New,
+    /// Its topic has one with the same id.
+    Known,
+    /// The namespace keeps as many as it may.
+    Full,
+}
+
+/// A kept event without its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptHead {
+    /// Its place among those of its topic, in the form of the back end.
+    pub place: String,
+    /// The id of the event.
+    pub id: String,
+}
+
+/// Some fields of a hash.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldsPage {
+    pub fields: Vec<(String, String)>,
+    /// Where the next page begins, in the form of the back end; `None` after the last one.
+    pub next: Option<String>,
 }
 
 /// A task that was given up on.

@@ -12,8 +12,8 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 
 use crate::{
-    Broadcast, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, InboxEntry,
-    Install, KeptEvent, LogEntry, Meta, Ownership, ParkMark, QueueState, Registry,
+    Broadcast, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, FieldsPage, Health, InboxCursor,
+    InboxEntry, Install, Keeping, KeptEvent, KeptHead, LogEntry, Meta, Ownership, ParkMark, QueueState, Registry,
 };
 
 type Result<T> = std::result::Result<T, BrokerError>;
@@ -142,14 +142,28 @@ pub trait Broker: Send + Sync + 'static {
 
     // --- events from outside ----------------------------------------------------------------------
 
-    /// Keeps an event, unless its topic has one with the same id. `false` when the namespace keeps as many as it may.
-    async fn keep_event(&self, event: &KeptEvent) -> Result<bool>;
-    /// The kept events of a topic as JSON, in the order in which they came.
-    async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>>;
-    /// How many events a namespace keeps.
+    /// Keeps an event, unless its topic has one with the same id.
+    async fn keep_event(&self, event: &KeptEvent) -> Result<Keeping>;
+    /// The kept events of a topic without their data, in the order in which they came, at most `limit`.
+    ///
+    /// - `after`: [`KeptHead::place`] of the last one of the page before; empty for the first page.
+    async fn kept_events(&self, namespace: &Namespace, topic: &str, after: &str, limit: usize)
+    -> Result<Vec<KeptHead>>;
+    /// A kept event as JSON; `None` if it is kept no longer.
+    async fn kept_event(&self, namespace: &Namespace, topic: &str, head: &KeptHead) -> Result<Option<String>>;
+    /// The kept events of the same topic that came at most `within_ms` before this one and that no plan has taken, oldest
+    /// first; of many the last `limit`.
+    async fn earlier_events(&self, event: &KeptEvent, within_ms: u64, limit: usize) -> Result<Vec<KeptHead>>;
+    /// Notes that a plan has taken a kept event: plans that wait later get it too, but it does not count for
+    /// [`KeptEvent::most`]. At most as many taken ones stay, the newest.
+    async fn take_event(&self, event: &KeptEvent) -> Result<()>;
+    /// Forgets a kept event.
+    async fn forget_event(&self, event: &KeptEvent) -> Result<()>;
+    /// How many events a namespace keeps that no plan has taken.
     async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64>;
-    /// The first entries of the stream of events, at most `limit`. A back end that other programs cannot write to has none.
-    async fn sent_events(&self, _limit: usize) -> Result<Vec<Entry>> {
+    /// Entries of the stream of events behind `after`, oldest first, at most `limit`. A back end that other programs
+    /// cannot write to has none.
+    async fn sent_events(&self, _after: &EntryId, _limit: usize) -> Result<Vec<Entry>> {
         Ok(Vec::new())
     }
     /// Removes entries of the stream of events.
@@ -255,6 +269,11 @@ pub trait Broker: Send + Sync + 'static {
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>>;
     /// All fields of the hash `key`.
     async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>>;
+    /// About `limit` fields of the hash `key`, in no order. Each one that is there all the time is in some page, perhaps in
+    /// two.
+    ///
+    /// - `after`: [`FieldsPage::next`] of the page before; empty for the first page.
+    async fn fields_page(&self, key: &str, after: &str, limit: usize) -> Result<FieldsPage>;
     /// Removes a field; `false` when it does not exist.
     async fn remove_field(&self, key: &str, field: &str) -> Result<bool>;
 

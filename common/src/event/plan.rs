@@ -117,6 +117,9 @@ events! {
         /// An event came from outside; it is kept until a step takes it.
         EventReceived(ExternalEvent) = "event_received": Control, sample r#"{"id":"e1","name":"payment"}"#,
             weight |event| event.key.len() + event.data.text().len();
+        /// A plan inside it has an event from outside, which ends no other wait of the plan and of those inside it.
+        EventTaken(EventTaken) = "event_taken": Control, sample r#"{"id":"e1","plan":"p0-1"}"#,
+            weight |taken| taken.id.len();
         /// Nothing new starts until it is resumed.
         Paused(Reason) = "plan_paused": Control;
         /// It goes on.
@@ -220,6 +223,16 @@ pub struct FamilyGrew {
     /// Bytes of outputs, and of plans that started inside them.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub bytes: u64,
+}
+
+/// An event from outside that a plan inside this one has. Only the outermost plan, and plans that kept the event, have
+/// this event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventTaken {
+    /// The id of the event from outside.
+    pub id: String,
+    /// The plan that has it.
+    pub plan: PlanId,
 }
 
 /// Why something was done, in words.

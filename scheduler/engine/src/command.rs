@@ -2,7 +2,9 @@
 
 use goalmill_common::command::{Planned, Proposal, Submit, Verb};
 use goalmill_common::config::HookPoints;
-use goalmill_common::event::{CriteriaJudged, ItemWork, ModelAnswered, ModelAsked, Route, ToolsCalled};
+use goalmill_common::event::{
+    CriteriaJudged, EventTaken, ItemWork, ModelAnswered, ModelAsked, Route, ToolsCalled,
+};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::{PlanId, StepId};
@@ -97,6 +99,8 @@ pub enum Command {
         steps: u64,
         bytes: u64,
     },
+    /// A plan inside this one has an event from outside.
+    EventTaken(EventTaken),
     /// The sub-plan of a step is final.
     SubPlanEnded {
         step: StepId,

@@ -138,6 +138,10 @@ impl<'a> Turn<'a> {
                 self.grow_family(FamilyGrew { steps, bytes });
                 Ok(())
             }
+            Command::EventTaken(taken) => {
+                self.event_taken(taken);
+                Ok(())
+            }
             Command::SubPlanEnded { step, attempt, status, outputs, usage, failure, items } => {
                 let end = SubPlanEnd { status, outputs, usage, failure, items };
                 self.sub_plan_ended(&step, attempt, end)

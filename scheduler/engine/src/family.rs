@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use goalmill_common::command::Submit;
+use goalmill_common::command::{Submit, Verb};
 use goalmill_common::event::{FamilyGrew, Parent, PlanEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
@@ -17,6 +17,7 @@ use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::Turn;
+use crate::family_events::send_event;
 use crate::plan_size::{count_step, count_steps, counted_bytes, reported_bytes};
 use crate::work_limit::WorkLimit;
 use crate::{Closing, Command, Decision, PlanState, Rejection};
@@ -29,6 +30,10 @@ const SUBMITTER: &str = "engine";
 pub(crate) enum FamilyRequest {
     /// Start the sub-plan of a step.
     Start { plan: PlanId, submit: Box<Submit> },
+    /// Report an event that a plan has got to the plans above it.
+    ReportEvent { plan: PlanId, id: String },
+    /// Look for an event of a name and a key that the plans above keep: a step has begun to wait for it.
+    ClaimEvent { plan: PlanId, name: String, key: String },
     /// Count what a plan has more, in the outermost plan.
     Grow { plan: PlanId, grown: FamilyGrew },
     /// Give a command to a sub-plan, to the parent or to the plan itself.
@@ -90,7 +95,10 @@ pub fn decide_in_family<P: FamilyPlans>(
     actor: Option<&str>,
     command: Command,
 ) -> Result<(), Rejection> {
-    let decision = plans.decide_command(key, actor, command, family_use(plans, key, WorkLimit::default()))?;
+    if let Command::Verb(Verb::SendEvent { event, waiting_only }) = command {
+        return send_event(plans, key, actor, event, waiting_only);
+    }
+    let decision = decide_alone(plans, key, actor, command)?;
     settle_family(plans, key, decision);
     Ok(())
 }
@@ -106,21 +114,23 @@ pub fn settle_family<P: FamilyPlans>(plans: &mut P, key: P::Key, decision: Decis
         match request {
             FamilyRequest::Start { plan, submit } => family.start(plan, submit),
             FamilyRequest::Grow { plan, grown } => family.grow(&plan, grown),
+            FamilyRequest::ReportEvent { plan, id } => family.report_event(&plan, &id),
+            FamilyRequest::ClaimEvent { plan, name, key } => family.claim_event(&plan, &name, &key),
             FamilyRequest::Give { plan, command } => family.give(&plan, *command),
         }
     }
 }
 
 /// The decisions of one family in one turn.
-struct FamilyTurn<'a, P> {
-    plans: &'a mut P,
+pub(crate) struct FamilyTurn<'a, P> {
+    pub(crate) plans: &'a mut P,
     /// Requests that are not decided yet, oldest first.
     requests: VecDeque<FamilyRequest>,
     work: WorkLimit,
 }
 
 impl<P: FamilyPlans> FamilyTurn<'_, P> {
-    fn apply(&mut self, key: P::Key, mut decision: Decision) {
+    pub(crate) fn apply(&mut self, key: P::Key, mut decision: Decision) {
         self.requests.extend(std::mem::take(&mut decision.family));
         self.work = decision.work.passed_on();
         self.plans.apply_decision(key, decision);
@@ -155,10 +165,16 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
         self.give(&root, Command::FamilyGrew { steps: grown.steps, bytes: grown.bytes });
     }
 
+    /// Decides a command as a part of this turn, within what is left of its work.
+    pub(crate) fn decide(&mut self, key: P::Key, command: Command) -> Result<Decision, Rejection> {
+        let family = family_use(self.plans, key, self.work);
+        self.plans.decide_command(key, None, command, family)
+    }
+
     /// Gives a command to a plan. A plan that is not in memory has ended or is in quarantine.
-    fn give(&mut self, plan: &PlanId, command: Command) {
+    pub(crate) fn give(&mut self, plan: &PlanId, command: Command) {
         let Some(key) = self.plans.find_plan(plan) else { return };
-        match self.plans.decide_command(key, None, command, family_use(self.plans, key, self.work)) {
+        match self.decide(key, command) {
             Ok(decision) => self.apply(key, decision),
             Err(rejection) => self.plans.note_rejection(plan, &rejection),
         }
@@ -166,11 +182,27 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
 }
 
 /// The plan that is inside no other one, or the last one above `key` that is in memory.
-fn outermost<P: FamilyPlans>(plans: &P, mut key: P::Key) -> P::Key {
-    while let Some(above) = plans.plan_state(key).parent().and_then(|parent| plans.find_plan(&parent.plan)) {
+pub(crate) fn outermost<P: FamilyPlans>(plans: &P, mut key: P::Key) -> P::Key {
+    while let Some(above) = plan_above(plans, key) {
         key = above;
     }
     key
+}
+
+/// The plan that `key` is inside of, if it is in memory.
+pub(crate) fn plan_above<P: FamilyPlans>(plans: &P, key: P::Key) -> Option<P::Key> {
+    plans.plan_state(key).parent().and_then(|parent| plans.find_plan(&parent.plan))
+}
+
+/// Decides a command that begins a turn.
+pub(crate) fn decide_alone<P: FamilyPlans>(
+    plans: &mut P,
+    key: P::Key,
+    actor: Option<&str>,
+    command: Command,
+) -> Result<Decision, Rejection> {
+    let family = family_use(plans, key, WorkLimit::default());
+    plans.decide_command(key, actor, command, family)
 }
 
 /// What the family of a plan has used up.

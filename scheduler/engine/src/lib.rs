@@ -76,6 +76,7 @@ mod work_limit;
 mod react;
 
 mod family;
+mod family_events;
 
 mod explain;
 mod fork;
@@ -91,6 +92,7 @@ pub use effect::{Decision, Effect};
 pub use event_variants::{EventWords, plan_event_variants, step_event_variants};
 pub use explain::{AgentHealth, ExplainContext};
 pub use family::{FamilyPlans, FamilyUse, decide_in_family, settle_family};
+pub use family_events::family_has_event;
 pub use fork::fork;
 pub use goalmill_expression::{NeededPayload, Payload};
 pub use graph::StepIndex;

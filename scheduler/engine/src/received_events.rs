@@ -10,7 +10,7 @@ pub(crate) struct ReceivedEvents {
     kept: Vec<ExternalEvent>,
     /// Bytes of the data of the kept ones.
     bytes: usize,
-    /// Of every event that ever came.
+    /// Of every event that ever came, to this plan or to a plan inside it.
     ids: BTreeSet<Box<str>>,
 }
 
@@ -24,6 +24,17 @@ impl ReceivedEvents {
         self.ids.insert(event.id.as_str().into());
         self.bytes = self.bytes.saturating_add(event.data.text().len());
         self.kept.push(event.clone());
+    }
+
+    /// Whether an event with this id is kept.
+    pub(crate) fn keeps(&self, id: &str) -> bool {
+        self.kept.iter().any(|event| event.id == id)
+    }
+
+    /// Removes an event that a plan inside this one has taken, and remembers it.
+    pub(crate) fn take_inside(&mut self, id: &str) {
+        self.ids.insert(id.into());
+        self.take(id);
     }
 
     /// Removes an event that a step has taken.

@@ -160,10 +160,16 @@ pub(crate) fn item(
     });
     let mut wait = spec.wait.clone();
     if let Some(wait) = &mut wait {
-        for text in [&mut wait.until, &mut wait.key].into_iter().flatten() {
-            let template = text.clone();
-            let render = |scope: &Scope<'_>| expression::render_text(&template, scope, limits);
-            *text = expression::literal_text(&with_scope_and(state, i, within, render, &what("the wait"))?);
+        if let Some(until) = &mut wait.until {
+            let render = |scope: &Scope<'_>| expression::render_text(until, scope, limits);
+            *until = expression::literal_text(&with_scope_and(state, i, within, render, &what("the wait"))?);
+        }
+        if let Some(key) = &mut wait.key {
+            let template = Value::from(key.as_str()).into();
+            let render = |scope: &Scope<'_>| expression::render(&template, scope, limits);
+            let rendered = key_of(&with_scope_and(state, i, within, render, &what("the wait"))?);
+            // The wait of the item fails when it begins.
+            *key = rendered.map_or("{{ null }}".into(), |key| expression::literal_text(&key));
         }
     }
     let (question, cache_key) = (question.transpose()?, cache_key.transpose()?);
@@ -240,6 +246,27 @@ pub(crate) fn text(
 ) -> Result<String, Unrendered> {
     let what = format!("`{text}` cannot be rendered");
     with_own_names(state, i, now_ms, limits, |scope| expression::render_text(text, scope, limits), &what)
+}
+
+/// Renders the key of a wait: a text or a whole number. `None` for any other value.
+pub(crate) fn wait_key(
+    state: &PlanState,
+    i: StepIndex,
+    now_ms: u64,
+    key: &str,
+    limits: &Limits,
+) -> Result<Option<String>, Unrendered> {
+    let (what, template) = (format!("`{key}` cannot be rendered"), Value::from(key).into());
+    let render = |scope: &Scope<'_>| expression::render(&template, scope, limits);
+    Ok(key_of(&with_own_names(state, i, now_ms, limits, render, &what)?))
+}
+
+fn key_of(value: &Json) -> Option<String> {
+    match value.value() {
+        Value::String(text) => Some(text),
+        Value::Number(number) if number.is_u64() || number.is_i64() => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 /// Renders the key of a step's cache; the key may use the rendered inputs.

@@ -89,6 +89,7 @@ pub fn plan_transition(status: PlanStatus, event: &PlanEvent) -> Option<PlanStat
         | PlanEvent::ToolsCalled(_)
         | PlanEvent::FamilyGrew(_)
         | PlanEvent::EventReceived(_)
+        | PlanEvent::EventTaken(_)
         | PlanEvent::Quarantined(_) => (!status.is_final()).then_some(status),
         PlanEvent::PlanningFailed(_) => matches!(status, S::Planning | S::Replanning).then_some(status),
         PlanEvent::PlanCreated(_) => planning(),

@@ -15,6 +15,7 @@ use goalmill_plan::validate::wait::time_ms;
 use serde_json::json;
 
 use crate::decide::Turn;
+use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
 use crate::output_check::schema_mismatch;
 use crate::render::{self, Unrendered};
@@ -85,7 +86,13 @@ impl Turn<'_> {
 
     fn event_wait(&self, i: StepIndex, wait: &StepWait, event: &str) -> Result<StepWaitStarted, Unrendered> {
         let key = match &wait.key {
-            Some(key) => render::text(self.state, i, self.now_ms, key, &self.context.limits)?,
+            Some(key) => match render::wait_key(self.state, i, self.now_ms, key, &self.context.limits)? {
+                Some(key) => key,
+                None => {
+                    let message = format!("`key` is `{}`, which gives neither a text nor a whole number", quoted(key));
+                    return Err(failed("WAIT_KEY_INVALID", message));
+                }
+            },
             None => String::new(),
         };
         let is_key = !key.is_empty() && key.chars().count() <= KEY_CHARS_MAX && !key.chars().any(char::is_control);
@@ -105,13 +112,18 @@ impl Turn<'_> {
     ///
     /// - `waiting_only`: the event is refused if no step waits for it.
     pub(crate) fn receive_event(&mut self, event: ExternalEvent, waiting_only: bool) -> Result<(), Rejection> {
-        if self.state.events.as_ref().is_some_and(|events| events.has(&event.id)) {
+        if self.state.has_event(&event.id) {
             return Ok(());
         }
         let waiting: Vec<StepIndex> = self.state.steps_awaiting(&event.name, &event.key).collect();
         let mut mismatch = None;
         let mut taker = None;
+        let mut refused: Vec<StepIndex> = Vec::new();
         for i in waiting {
+            // Data may be large: they are checked once for all steps that ask for the same.
+            if refused.iter().any(|other| self.asks_for_same(*other, i)) {
+                continue;
+            }
             match self.event_mismatch(i, &event.data) {
                 None => {
                     taker = Some(i);
@@ -119,6 +131,7 @@ impl Turn<'_> {
                 }
                 Some(detail) => mismatch = mismatch.or(Some((i, detail))),
             }
+            refused.push(i);
         }
         let mut issues = event.issues();
         issues.extend(self.data_issue(&event));
@@ -136,6 +149,10 @@ impl Turn<'_> {
             self.check_room_for(&event)?;
         }
         self.emit_plan(PlanEvent::EventReceived(Box::new(event.clone())));
+        if self.state.parent().is_some() {
+            // The first request of the decision: nothing else of the family may get the event before it is known.
+            self.requests.push(FamilyRequest::ReportEvent { plan: self.state.id().clone(), id: event.id.clone() });
+        }
         if let Some(i) = taker {
             self.complete_by_event(i, event);
             self.propagate();
@@ -178,14 +195,25 @@ impl Turn<'_> {
         of_schema.or_else(|| self.output_mismatch(i, data).map(|failure| failure.message))
     }
 
+    /// Whether two waits take the same data.
+    fn asks_for_same(&self, one: StepIndex, other: StepIndex) -> bool {
+        let asked = |i: StepIndex| {
+            let step = &self.state.plan.steps[i];
+            (step.wait.as_ref().map(|wait| &wait.schema), &step.output_schema, &step.expected_outputs)
+        };
+        asked(one) == asked(other)
+    }
+
     /// Completes a step that has just begun to wait by the first kept event that fits.
     fn take_kept_event(&mut self, i: StepIndex) {
         let Some((name, key)) = self.state.awaited_event(i) else { return };
-        let kept: Vec<ExternalEvent> =
-            self.state.events.iter().flat_map(|events| events.of(name, key)).cloned().collect();
+        let (name, key) = (name.to_owned(), key.to_owned());
+        let kept: Vec<ExternalEvent> = self.state.kept_events(&name, &key).cloned().collect();
         let first = kept.into_iter().find(|event| self.event_mismatch(i, &event.data).is_none());
         if let Some(event) = first {
             self.complete_by_event(i, event);
+        } else if self.state.parent().is_some() {
+            self.requests.push(FamilyRequest::ClaimEvent { plan: self.state.id().clone(), name, key });
         }
     }
 
@@ -244,7 +272,7 @@ impl PlanState {
     }
 
     /// The steps that wait for an event, in the order of the plan.
-    fn steps_awaiting(&self, name: &str, key: &str) -> impl Iterator<Item = StepIndex> {
+    pub(crate) fn steps_awaiting(&self, name: &str, key: &str) -> impl Iterator<Item = StepIndex> {
         self.indices().filter(move |i| self.awaited_event(*i) == Some((name, key)))
     }
 }

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use super::Api;
 use super::plan_access::send_verb;
 use super::principal::Principal;
-use super::response::{self, ApiResult, Body};
+use super::query_parameters::{Parameters, Query, RawParameters};
+use super::response::{self, ApiResult, Body, shown};
 use crate::event_delivery;
 
 /// The body: an event from outside.
@@ -66,17 +67,53 @@ pub(crate) async fn send(State(api): State<Api>, principal: Principal, body: Bod
     Ok(Json(event_delivery::send_event(&api.scheduler, &api.shards, &namespace, &actor, event).await?))
 }
 
-/// Waits in one answer.
-const WAITS_MAX: usize = 1_000;
+/// Waits in one page.
+const PAGE_MAX: usize = 1_000;
+/// The form of a cursor.
+const CURSOR_PATTERN: &str = "^[0-9a-f]{1,32}$";
+/// Registered waits that are looked at for one page.
+const LOOKED_AT_MAX: usize = 5_000;
 
-/// `GET /v1/waits`: the waits for events that the caller sees, the soonest end first.
-pub(crate) async fn waits(State(api): State<Api>, principal: Principal) -> ApiResult<Page<WaitView>> {
+#[derive(schemars::JsonSchema)]
+pub(crate) struct WaitsQuery {
+    /// The `next` of the page before.
+    #[schemars(regex(pattern = CURSOR_PATTERN))]
+    cursor: Option<String>,
+}
+
+impl Parameters for WaitsQuery {
+    const NAMES: &'static [&'static str] = &["cursor"];
+
+    fn parse(given: &mut RawParameters) -> Self {
+        Self {
+            cursor: given.value("cursor", |text| {
+                let is_one =
+                    (1..=32).contains(&text.len()) && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+                let wrong = || (format!("`cursor` is `{}`", shown(text)), "give the `next` of the page before".into());
+                is_one.then(|| text.to_owned()).ok_or_else(wrong)
+            }),
+        }
+    }
+}
+
+/// `GET /v1/waits`: the waits for events that the caller sees. Within a page the soonest end comes first; a page may be
+/// short or empty and still have a `next`.
+pub(crate) async fn waits(
+    State(api): State<Api>,
+    principal: Principal,
+    Query(query): Query<WaitsQuery>,
+) -> ApiResult<Page<WaitView>> {
     let broker = api.scheduler.broker.as_ref();
-    let registered = broker.fields(&broker.keys().waits()).await?;
-    let parse = |text: &String| serde_json::from_str::<WaitView>(text).ok();
-    let mut items: Vec<WaitView> =
-        registered.values().filter_map(parse).filter(|wait| principal.may_see(&wait.namespace)).collect();
+    let (key, mut next, mut looked_at) = (broker.keys().waits(), Some(query.cursor.unwrap_or_default()), 0);
+    let mut items: Vec<WaitView> = Vec::new();
+    while let Some(after) = next.take_if(|_| items.len() < PAGE_MAX && looked_at < LOOKED_AT_MAX) {
+        let page = broker.fields_page(&key, &after, PAGE_MAX - items.len()).await?;
+        looked_at += page.fields.len().max(1);
+        let parse = |(_, text): &(String, String)| serde_json::from_str::<WaitView>(text).ok();
+        items.extend(page.fields.iter().filter_map(parse).filter(|wait| principal.may_see(&wait.namespace)));
+        next = page.next;
+    }
     items.sort_by(|a, b| (&a.due_at, &a.plan_id, &a.step_id).cmp(&(&b.due_at, &b.plan_id, &b.step_id)));
-    items.truncate(WAITS_MAX);
-    Ok(Json(Page { items, next: None }))
+    items.dedup_by(|a, b| (&a.plan_id, &a.step_id) == (&b.plan_id, &b.step_id));
+    Ok(Json(Page { items, next }))
 }

@@ -19,7 +19,7 @@ mod payloads;
 mod planning;
 mod result_cache;
 
-pub(crate) use events::{await_event, stop_awaiting};
+pub(crate) use events::{EventSearches, register_wait};
 pub(crate) use hooks::ask_hooks;
 pub(crate) use payloads::load_payloads;
 use payloads::show_payloads;

@@ -320,7 +320,7 @@ impl ShardStart {
         let turns = Turns::new(state, token.clone(), number, heartbeat, Instant::now());
         let window_changes = scheduler.directory.window_changes();
         scheduler.namespaces.iter().for_each(|limits| limits.listen(&window_changes));
-        let outbox = Outbox { scheduler: scheduler.clone(), to_loop };
+        let outbox = Outbox { scheduler: scheduler.clone(), to_loop, searches: Arc::default() };
         let shard_loop = ShardLoop {
             scheduler,
             shards: shards.clone(),

@@ -33,6 +33,7 @@ use goalmill_common::command::Request;
 use goalmill_common::id::{EntryId, PlanId, ShardId};
 use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
+use goalmill_common::view::WaitView;
 use goalmill_engine::{Command, Rejection};
 use tokio::sync::{mpsc, oneshot};
 
@@ -45,6 +46,7 @@ use crate::watchdog::Decisions;
 pub(crate) use membership::Membership;
 pub(crate) use presence::Presence;
 pub(crate) use recently_finished::StatusSnapshot;
+pub(crate) use shard_handle::ShardHandle;
 pub(crate) use state::{ShardState, UnreadPlan};
 pub(crate) use task_scan::{Scan, Suspects, TaskHead, TaskOnStream};
 
@@ -79,10 +81,32 @@ pub(crate) enum ShardMessage {
     },
     /// The wait of a step of this plan is registered, and the events that were kept for it are sent.
     WaitRegistered(PlanId),
+    /// Asks about a wait for an event.
+    AskWait(Box<WaitQuestion>),
     /// Asks which queues need a scan; answered once all earlier decisions are written.
     AskSuspects(oneshot::Sender<Suspects>),
     /// The result of a scan.
     Reconcile(Box<Scan>),
+}
+
+/// A question about a wait for an event.
+#[derive(Debug)]
+pub(crate) struct WaitQuestion {
+    pub(crate) wait: WaitView,
+    /// Of events.
+    pub(crate) ids: Vec<String>,
+    pub(crate) reply: oneshot::Sender<WaitState>,
+}
+
+/// How it stands with a wait for an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WaitState {
+    /// Whether the step waits for the event.
+    pub(crate) step_waits: bool,
+    /// Whether any step of the plan does.
+    pub(crate) plan_waits: bool,
+    /// Those of the events that no plan of the family has.
+    pub(crate) unknown_events: Vec<String>,
 }
 
 impl ShardMessage {

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::shard_handle::ShardHandle;
 use super::{RequestReply, RequestResult, ShardMessage, Suspects};
-use crate::effects::{self, StoreUpdate};
+use crate::effects::{self, EventSearches, StoreUpdate};
 use crate::scheduler::Scheduler;
 
 /// An action after the commit.
@@ -62,7 +62,7 @@ pub(crate) enum PostCommit {
         plan: PlanId,
         question: Box<HookQuestion>,
     },
-    /// Register the wait for an event; the events that are kept for it are commands.
+    /// Register the wait for an event, and offer it the events that are kept.
     AwaitEvent(Box<WaitView>),
     /// Remove the registered wait.
     StopAwaiting(Box<WaitView>),
@@ -88,6 +88,7 @@ pub(super) struct Outbox {
     pub(super) scheduler: Arc<Scheduler>,
     /// The shard's own loop, for the answers of effects.
     pub(super) to_loop: mpsc::Sender<ShardMessage>,
+    pub(super) searches: Arc<EventSearches>,
 }
 
 impl Outbox {
@@ -116,11 +117,8 @@ impl Outbox {
                         Some(effects::ask_hooks(&scheduler, &handle.plan, *question).await)
                     });
                 }
-                PostCommit::AwaitEvent(wait) => self.await_event(wait),
-                PostCommit::StopAwaiting(wait) => {
-                    let scheduler = self.scheduler.clone();
-                    self.scheduler.tasks.spawn(async move { effects::stop_awaiting(&scheduler, &wait).await });
-                }
+                PostCommit::AwaitEvent(wait) => self.register_wait(wait, true),
+                PostCommit::StopAwaiting(wait) => self.register_wait(wait, false),
                 PostCommit::CachePut { key, outputs, ttl_ms } => {
                     let scheduler = self.scheduler.clone();
                     self.scheduler
@@ -172,14 +170,17 @@ impl Outbox {
         });
     }
 
-    fn await_event(&self, wait: Box<WaitView>) {
+    /// Registers a wait that has begun or removes one that has ended, whichever it is by then.
+    ///
+    /// - `begins`: the plan counts the registration, see [`ShardMessage::WaitRegistered`].
+    fn register_wait(&self, wait: Box<WaitView>, begins: bool) {
         let (scheduler, handle) = (self.scheduler.clone(), self.handle(wait.plan_id.clone(), None));
+        let searches = self.searches.clone();
         self.scheduler.tasks.spawn(async move {
-            let Some(kept) = effects::await_event(&scheduler, &wait).await else { return };
-            for command in kept {
-                handle.send(command).await;
+            effects::register_wait(&scheduler, &handle, &searches, &wait).await;
+            if begins {
+                handle.wait_registered().await;
             }
-            handle.wait_registered().await;
         });
     }
 

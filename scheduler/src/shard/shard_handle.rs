@@ -1,19 +1,21 @@
 //! Sends commands of effects and streamed steps to a shard's loop.
 
 use async_trait::async_trait;
-use goalmill_common::command::Planned;
+use goalmill_common::command::{Planned, Verb};
 use goalmill_common::event::{ModelAnswered, ModelAsked, ToolsCalled};
+use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::Step;
+use goalmill_common::view::WaitView;
 use goalmill_engine::{Command, PlanAnswer, Rejection};
 use goalmill_planning::{CallRecorder, SinkClosed, StepSink};
 use tokio::sync::{mpsc, oneshot};
 
-use super::ShardMessage;
+use super::{ShardMessage, WaitQuestion, WaitState};
 
 /// A handle of an effect on the loop that started it.
 #[derive(Clone)]
-pub(super) struct ShardHandle {
+pub(crate) struct ShardHandle {
     pub(super) to_loop: mpsc::Sender<ShardMessage>,
     pub(super) plan: PlanId,
     /// See [`ShardMessage::Command`].
@@ -29,6 +31,24 @@ impl ShardHandle {
     /// Says that a wait of the plan is registered; ignored if the loop has ended.
     pub(super) async fn wait_registered(self) {
         drop(self.to_loop.send(ShardMessage::WaitRegistered(self.plan)).await);
+    }
+
+    /// Asks about a wait of the plan; `None` if the loop has ended.
+    ///
+    /// - `ids`: of events.
+    pub(crate) async fn ask_wait(&self, wait: &WaitView, ids: Vec<String>) -> Option<WaitState> {
+        let (reply, state) = oneshot::channel();
+        let question = WaitQuestion { wait: wait.clone(), ids, reply };
+        self.to_loop.send(ShardMessage::AskWait(Box::new(question))).await.ok()?;
+        state.await.ok()
+    }
+
+    /// Offers the plan an event that is kept; `None` if the loop or the plan has ended.
+    pub(crate) async fn offer_event(&self, event: ExternalEvent) -> Option<Result<(), Rejection>> {
+        let (reply, verdict) = oneshot::channel();
+        let verb = Verb::SendEvent { event: Box::new(event), waiting_only: true };
+        self.to_loop.send(self.message(Command::Verb(verb), Some(reply))).await.ok()?;
+        verdict.await.ok()
     }
 
     fn message(&self, command: Command, reply: Option<oneshot::Sender<Result<(), Rejection>>>) -> ShardMessage {

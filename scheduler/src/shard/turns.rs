@@ -34,7 +34,10 @@ impl LoopInput {
             Self::Message(ShardMessage::Command { plan, .. }) => vec![plan.clone()],
             // A registration must not bring back a plan that is parked.
             Self::Message(
-                ShardMessage::WaitRegistered(_) | ShardMessage::AskSuspects(_) | ShardMessage::Reconcile(_),
+                ShardMessage::WaitRegistered(_)
+                | ShardMessage::AskWait(_)
+                | ShardMessage::AskSuspects(_)
+                | ShardMessage::Reconcile(_),
             ) => Vec::new(),
         }
     }
@@ -48,6 +51,7 @@ impl LoopInput {
             | Self::Message(
                 ShardMessage::Command { .. }
                 | ShardMessage::WaitRegistered(_)
+                | ShardMessage::AskWait(_)
                 | ShardMessage::AskSuspects(_)
                 | ShardMessage::Reconcile(_),
             ) => return None,

@@ -143,11 +143,12 @@ impl VirtualShard {
     }
 
     /// Sends an event to every plan that waits for it, and keeps it for later waits. Returns the issues of an event that
-    /// no plan can take.
+    /// fits none of those that wait, which is not kept.
     pub fn send_event(&mut self, event: ExternalEvent) -> Vec<Issue> {
         let mut issues = Vec::new();
         for key in 0..self.members.len() {
-            if self.members[key].state.is_final() {
+            // Those inside another plan are reached by that one.
+            if self.members[key].state.is_final() || self.members[key].state.parent().is_some() {
                 continue;
             }
             let verb = Verb::SendEvent { event: Box::new(event.clone()), waiting_only: true };
@@ -156,7 +157,9 @@ impl VirtualShard {
                 issues.extend(found);
             }
         }
-        self.kept.push(event);
+        if issues.is_empty() {
+            self.kept.push(event);
+        }
         issues
     }
 

@@ -32,7 +32,7 @@ enum Repeated {
 }
 
 /// Every verb of the broker that is not a wait.
-const VERBS: [(&str, Repeated); 54] = [
+const VERBS: [(&str, Repeated); 55] = [
     ("open", Repeated::Nothing),
     ("meta", Repeated::Nothing),
     ("check", Repeated::Nothing),
@@ -78,6 +78,7 @@ const VERBS: [(&str, Repeated); 54] = [
     ("add_field", Repeated::Nothing),
     ("get_field", Repeated::Nothing),
     ("fields", Repeated::Nothing),
+    ("fields_page", Repeated::Nothing),
     ("remove_field", Repeated::Nothing),
     ("dead_letters", Repeated::Nothing),
     ("discard_dead_letter", Repeated::Nothing),
@@ -154,6 +155,7 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "put_field" => broker.put_field(&Keys::default().tokens(), "a", "1").await,
         "add_field" => broker.add_field(&Keys::default().tokens(), "b", "1").await.map(drop),
         "get_field" => broker.get_field(&Keys::default().tokens(), "a").await.map(drop),
+        "fields_page" => broker.fields_page(&Keys::default().tokens(), "", 10).await.map(drop),
         "fields" => broker.fields(&Keys::default().tokens()).await.map(drop),
         "remove_field" => broker.remove_field(&Keys::default().tokens(), "a").await.map(drop),
         "dead_letters" => broker.dead_letters(&build, 9).await.map(drop),

@@ -40,6 +40,7 @@ mod oidc;
 mod openapi;
 mod operating;
 mod outcomes;
+mod outside_events;
 mod overview;
 mod own_executor;
 mod parts;

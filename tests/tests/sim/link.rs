@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use goalmill_broker::{
-    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install,
-    KeptEvent, LogEntry, Meta, Ownership, ParkMark, QueueState, Reader, Registry,
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, FieldsPage, Health, InboxCursor,
+    Install, Keeping, KeptEvent, KeptHead, LogEntry, Meta, Ownership, ParkMark, QueueState, Reader, Registry,
 };
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId, ShardId, WorkerId};
@@ -371,11 +371,29 @@ impl Broker for Link {
     async fn remove_blob(&self, key: &str) -> Result<()> {
         through!(self, "remove_blob", self.env.broker.remove_blob(key))
     }
-    async fn keep_event(&self, event: &KeptEvent) -> Result<bool> {
+    async fn keep_event(&self, event: &KeptEvent) -> Result<Keeping> {
         through!(self, "keep_event", self.env.broker.keep_event(event))
     }
-    async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
-        through!(self, "kept_events", self.env.broker.kept_events(namespace, topic))
+    async fn kept_events(
+        &self,
+        namespace: &Namespace,
+        topic: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<KeptHead>> {
+        through!(self, "kept_events", self.env.broker.kept_events(namespace, topic, after, limit))
+    }
+    async fn kept_event(&self, namespace: &Namespace, topic: &str, head: &KeptHead) -> Result<Option<String>> {
+        through!(self, "kept_event", self.env.broker.kept_event(namespace, topic, head))
+    }
+    async fn earlier_events(&self, event: &KeptEvent, within_ms: u64, limit: usize) -> Result<Vec<KeptHead>> {
+        through!(self, "earlier_events", self.env.broker.earlier_events(event, within_ms, limit))
+    }
+    async fn take_event(&self, event: &KeptEvent) -> Result<()> {
+        through!(self, "take_event", self.env.broker.take_event(event))
+    }
+    async fn forget_event(&self, event: &KeptEvent) -> Result<()> {
+        through!(self, "forget_event", self.env.broker.forget_event(event))
     }
     async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
         through!(self, "count_kept_events", self.env.broker.count_kept_events(namespace))
@@ -391,6 +409,9 @@ impl Broker for Link {
     }
     async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>> {
         through!(self, "fields", self.env.broker.fields(key))
+    }
+    async fn fields_page(&self, key: &str, after: &str, limit: usize) -> Result<FieldsPage> {
+        through!(self, "fields_page", self.env.broker.fields_page(key, after, limit))
     }
     async fn remove_field(&self, key: &str, field: &str) -> Result<bool> {
         through!(self, "remove_field", self.env.broker.remove_field(key, field))

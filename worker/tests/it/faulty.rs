@@ -82,13 +82,35 @@ impl Broker for Faulty {
         self.pass("answer").await?;
         self.inner.answer(answers).await
     }
-    async fn keep_event(&self, event: &KeptEvent) -> Result<bool> {
+    async fn keep_event(&self, event: &KeptEvent) -> Result<Keeping> {
         self.pass("keep_event").await?;
         self.inner.keep_event(event).await
     }
-    async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
+    async fn kept_events(
+        &self,
+        namespace: &Namespace,
+        topic: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<KeptHead>> {
         self.pass("kept_events").await?;
-        self.inner.kept_events(namespace, topic).await
+        self.inner.kept_events(namespace, topic, after, limit).await
+    }
+    async fn kept_event(&self, namespace: &Namespace, topic: &str, head: &KeptHead) -> Result<Option<String>> {
+        self.pass("kept_event").await?;
+        self.inner.kept_event(namespace, topic, head).await
+    }
+    async fn earlier_events(&self, event: &KeptEvent, within_ms: u64, limit: usize) -> Result<Vec<KeptHead>> {
+        self.pass("earlier_events").await?;
+        self.inner.earlier_events(event, within_ms, limit).await
+    }
+    async fn take_event(&self, event: &KeptEvent) -> Result<()> {
+        self.pass("take_event").await?;
+        self.inner.take_event(event).await
+    }
+    async fn forget_event(&self, event: &KeptEvent) -> Result<()> {
+        self.pass("forget_event").await?;
+        self.inner.forget_event(event).await
     }
     async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
         self.pass("count_kept_events").await?;
@@ -305,6 +327,10 @@ impl Broker for Faulty {
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
         self.pass("get_field").await?;
         self.inner.get_field(key, field).await
+    }
+    async fn fields_page(&self, key: &str, after: &str, limit: usize) -> Result<FieldsPage> {
+        self.pass("fields_page").await?;
+        self.inner.fields_page(key, after, limit).await
     }
     async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>> {
         self.pass("fields").await?;

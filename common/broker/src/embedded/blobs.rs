@@ -1,10 +1,10 @@
-//! Blobs, and what is stored as blobs: fields, and events that are kept.
+//! Blobs, and what is stored as blobs: fields.
 
 use std::collections::BTreeMap;
 
-use goalmill_common::id::Namespace;
+use goalmill_common::command::fingerprint;
 
-use crate::KeptEvent;
+use crate::FieldsPage;
 
 use super::deadlines::Expiring;
 use super::memory_store::MemoryStore;
@@ -22,34 +22,6 @@ impl MemoryStore {
     pub(super) fn remove_blob(&mut self, key: &str) {
         self.blobs.remove(key);
         self.deadlines.clear(&Expiring::Blob(key.into()));
-    }
-
-    pub(super) fn keep_event(&mut self, event: &KeptEvent, now: u64) -> bool {
-        let KeptEvent { namespace, topic, id, text, retention_ms, most } = event;
-        let key = [&kept_key(namespace, topic), id.as_str()].concat();
-        if self.blobs.contains_key(&key) {
-            return true;
-        }
-        if self.kept_of(namespace).take(*most).count() == *most {
-            return false;
-        }
-        // They are sorted by the time at which they came.
-        self.put_blob(&key, format!("{now:020}{text}").as_bytes(), *retention_ms, now);
-        true
-    }
-
-    /// The kept events of all topics of a namespace, by their keys.
-    pub(super) fn kept_of(&self, namespace: &Namespace) -> impl Iterator<Item = &String> {
-        let all = namespace_key(namespace);
-        self.blobs.range(all.clone()..).map(|(key, _)| key).take_while(move |key| key.starts_with(&all))
-    }
-
-    pub(super) fn kept_events(&self, namespace: &Namespace, topic: &str) -> Vec<String> {
-        let start = kept_key(namespace, topic);
-        let blobs = self.blobs.range(start.clone()..).take_while(|(key, _)| key.starts_with(&start));
-        let mut events: Vec<String> = blobs.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect();
-        events.sort();
-        events.into_iter().map(|event| event.chars().skip(20).collect()).collect()
     }
 
     pub(super) fn put_field(&mut self, key: &str, field: &str, value: &str) {
@@ -77,19 +49,23 @@ impl MemoryStore {
         fields.collect()
     }
 
+    /// Pages are in the order of the fields' fingerprints: where the next one begins names none of them.
+    pub(super) fn fields_page(&self, key: &str, after: &str, limit: usize) -> FieldsPage {
+        let fields = self.fields(key).into_iter();
+        let mut fields: Vec<(String, (String, String))> = fields
+            .map(|pair| (fingerprint(key, pair.0.as_bytes()), pair))
+            .filter(|(place, _)| place.as_str() > after)
+            .collect();
+        fields.sort();
+        let is_last = fields.len() <= limit;
+        fields.truncate(limit.max(1));
+        let next = fields.last().filter(|_| !is_last).map(|(place, _)| place.clone());
+        FieldsPage { fields: fields.into_iter().map(|(_, pair)| pair).collect(), next }
+    }
+
     pub(super) fn remove_field(&mut self, key: &str, field: &str) -> bool {
         self.blobs.remove(&field_key(key, field)).is_some()
     }
-}
-
-/// What the keys of the kept events of a topic begin with: they are blobs, so that the form of a snapshot stays the same.
-fn kept_key(namespace: &Namespace, topic: &str) -> String {
-    [&namespace_key(namespace), topic, "\0"].concat()
-}
-
-/// What the keys of the kept events of a namespace begin with. The separator keeps `red` apart from `reds`.
-fn namespace_key(namespace: &Namespace) -> String {
-    ["events\0", namespace.as_str(), "\0"].concat()
 }
 
 /// Fields are stored among the blobs, without a deadline, so that the form of a snapshot stays the same. No key has the

@@ -33,6 +33,11 @@ impl Deadlines {
         self.by_thing.insert(thing, at_ms);
     }
 
+    /// The deadline of a thing, Unix milliseconds.
+    pub(super) fn at_ms(&self, thing: &Expiring) -> Option<u64> {
+        self.by_thing.get(thing).copied()
+    }
+
     pub(super) fn clear(&mut self, thing: &Expiring) {
         if let Some(at_ms) = self.by_thing.remove(thing) {
             self.by_time.remove(&(at_ms, thing.clone()));

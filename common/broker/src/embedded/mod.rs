@@ -9,6 +9,7 @@ mod deadlines;
 mod journal;
 #[cfg(test)]
 mod journal_samples;
+mod kept_events;
 mod memory_store;
 mod reader;
 mod record;
@@ -35,8 +36,8 @@ use self::memory_store::MemoryStore;
 use self::reader::EmbeddedReader;
 use self::record::Write;
 use crate::{
-    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install,
-    KeptEvent, LogEntry, Meta, Ownership, QueueState, Reader, Registry,
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, FieldsPage, Health, InboxCursor,
+    Install, Keeping, KeptEvent, KeptHead, LogEntry, Meta, Ownership, QueueState, Reader, Registry,
 };
 
 pub(crate) use self::record::read_summary;
@@ -168,17 +169,45 @@ impl Broker for Embedded {
         self.core.write(|store, now| store.submit(fields, now), |_| Some(Write::Submit(fields.into())))
     }
 
-    async fn keep_event(&self, event: &KeptEvent) -> Result<bool> {
-        let record = |kept: &bool| kept.then_some(Write::KeepEvent(Cow::Borrowed(event)));
+    async fn keep_event(&self, event: &KeptEvent) -> Result<Keeping> {
+        let record = |kept: &Keeping| (*kept == Keeping::New).then_some(Write::KeepEvent(Cow::Borrowed(event)));
         self.core.write(|store, now| store.keep_event(event, now), record)
     }
 
-    async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
-        self.core.read(|store, _| store.kept_events(namespace, topic))
+    async fn kept_events(
+        &self,
+        namespace: &Namespace,
+        topic: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<KeptHead>> {
+        self.core.read(|store, _| store.kept_events(namespace, topic, after, limit))
+    }
+
+    async fn kept_event(&self, namespace: &Namespace, topic: &str, head: &KeptHead) -> Result<Option<String>> {
+        self.core.read(|store, _| store.kept_event(namespace, topic, &head.id))
+    }
+
+    async fn earlier_events(&self, event: &KeptEvent, within_ms: u64, limit: usize) -> Result<Vec<KeptHead>> {
+        self.core.read(|store, _| store.earlier_events(event, within_ms, limit))
+    }
+
+    async fn take_event(&self, event: &KeptEvent) -> Result<()> {
+        if let Some((key, value, ttl_ms)) = self.core.read(|store, now| store.taken_blob(event, now))? {
+            self.put_blob(&key, &value, ttl_ms).await?;
+        }
+        for key in self.core.read(|store, _| store.taken_above(&event.namespace, event.most))? {
+            self.remove_blob(&key).await?;
+        }
+        Ok(())
+    }
+
+    async fn forget_event(&self, event: &KeptEvent) -> Result<()> {
+        self.remove_blob(&kept_events::event_key(&event.namespace, &event.topic, &event.id)).await
     }
 
     async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
-        self.core.read(|store, _| store.kept_of(namespace).count() as u64)
+        self.core.read(|store, _| store.count_kept(namespace) as u64)
     }
 
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
@@ -352,6 +381,10 @@ impl Broker for Embedded {
 
     async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>> {
         self.core.read(|store, _| store.fields(key))
+    }
+
+    async fn fields_page(&self, key: &str, after: &str, limit: usize) -> Result<FieldsPage> {
+        self.core.read(|store, _| store.fields_page(key, after, limit))
     }
 
     async fn remove_field(&self, key: &str, field: &str) -> Result<bool> {

@@ -8,7 +8,7 @@ use redis::{Value, cmd};
 use super::commit::is_entry_id;
 use super::connections::Connections;
 use super::{Result, reply};
-use crate::{DeadLetter, Entry};
+use crate::{DeadLetter, Entry, FieldsPage};
 
 /// Dead letters kept of one agent type, about.
 const DEAD_LETTERS_MAX: usize = 10_000;
@@ -75,6 +75,14 @@ impl Connections {
 
     pub(super) async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>> {
         self.ask(cmd("HGETALL").arg(key)).await
+    }
+
+    pub(super) async fn fields_page(&self, key: &str, after: &str, limit: usize) -> Result<FieldsPage> {
+        // What is no place begins with the first page.
+        let from: u64 = after.parse().unwrap_or(0);
+        let (next, fields): (String, Vec<(String, String)>) =
+            self.ask(cmd("HSCAN").arg(key).arg(from).arg("COUNT").arg(limit)).await?;
+        Ok(FieldsPage { fields, next: Some(next).filter(|next| next != "0") })
     }
 
     pub(super) async fn remove_field(&self, key: &str, field: &str) -> Result<bool> {

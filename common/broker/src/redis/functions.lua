@@ -556,19 +556,37 @@ local function recent(keys, args)
 end
 
 -- Keeps an event from outside, unless its topic has one with the same id.
--- KEYS[1] what the namespace keeps  [2] the stream of the topic.
+-- KEYS[1] what the namespace keeps and no plan has taken  [2] the stream of the topic  [3] the event.
 -- ARGV[1] topic  [2] id  [3] event  [4] how long it is kept, ms  [5] how many the namespace keeps.
--- Returns 1 when the event is kept, or 0 when there are too many.
+-- Returns 1 when the event is kept, 2 when it was kept before, or 0 when there are too many.
 local function keep_event(keys, args)
   local time, member = now(), args[1] .. ' ' .. args[2]
   local oldest = decimal(time - args[4])
   redis.call('ZREMRANGEBYSCORE', keys[1], '-inf', oldest)
-  if redis.call('ZSCORE', keys[1], member) then return 1 end
+  if redis.call('EXISTS', keys[3]) == 1 or redis.call('ZSCORE', keys[1], member) then return 2 end
   if redis.call('ZCARD', keys[1]) >= tonumber(args[5]) then return 0 end
-  redis.call('XADD', keys[2], 'MINID', oldest, '*', 'event', args[3])
+  redis.call('XADD', keys[2], 'MINID', oldest, '*', 'id', args[2])
   redis.call('ZADD', keys[1], decimal(time), member)
+  redis.call('SET', keys[3], args[3])
   for _, key in ipairs(keys) do redis.call('PEXPIRE', key, args[4]) end
   return 1
+end
+
+-- Notes that a plan has taken a kept event.
+-- KEYS[1] what the namespace keeps and no plan has taken  [2] what was taken.
+-- ARGV[1] topic and id  [2] how long events are kept, ms  [3] how many that were taken stay.
+-- Returns the topics and ids of those that are too many.
+local function take_event(keys, args)
+  local time = redis.call('ZSCORE', keys[1], args[1])
+  if not time then return {} end
+  redis.call('ZREM', keys[1], args[1])
+  redis.call('ZADD', keys[2], time, args[1])
+  redis.call('PEXPIRE', keys[2], args[2])
+  local over = redis.call('ZCARD', keys[2]) - tonumber(args[3])
+  if over <= 0 then return {} end
+  local oldest = redis.call('ZRANGE', keys[2], 0, over - 1)
+  redis.call('ZREMRANGEBYRANK', keys[2], 0, over - 1)
+  return oldest
 end
 
 -- Records a worker's heartbeat at the server's time, and forgets workers of long ago.
@@ -644,5 +662,6 @@ define('probe', probe, { 'allow-oom' })
 define('cancel', cancel, { 'allow-oom' })
 define('recent', recent, { 'no-writes' })
 define('keep_event', keep_event, {})
+define('take_event', take_event, { 'allow-oom' })
 define('record_worker_heartbeat', record_worker_heartbeat, { 'allow-oom' })
 define('record_scheduler_heartbeat', record_scheduler_heartbeat, { 'allow-oom' })

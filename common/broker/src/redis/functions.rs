@@ -34,6 +34,7 @@ pub(super) enum Function {
     Cancel,
     Recent,
     KeepEvent,
+    TakeEvent,
     RecordWorkerHeartbeat,
     RecordSchedulerHeartbeat,
 }
@@ -60,6 +61,7 @@ impl Function {
             Self::Cancel => "goalmill_cancel",
             Self::Recent => "goalmill_recent",
             Self::KeepEvent => "goalmill_keep_event",
+            Self::TakeEvent => "goalmill_take_event",
             Self::RecordWorkerHeartbeat => "goalmill_record_worker_heartbeat",
             Self::RecordSchedulerHeartbeat => "goalmill_record_scheduler_heartbeat",
         }

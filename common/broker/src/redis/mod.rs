@@ -7,6 +7,7 @@ mod connections;
 mod dead_letters;
 mod dialer;
 mod error;
+mod events;
 mod functions;
 pub mod groups;
 pub mod inspection;
@@ -37,8 +38,8 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 
 use crate::{
-    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install,
-    KeptEvent, LogEntry, Meta, Ownership, ParkMark, QueueState, Reader, Registry,
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, FieldsPage, Health, InboxCursor,
+    Install, Keeping, KeptEvent, KeptHead, LogEntry, Meta, Ownership, ParkMark, QueueState, Reader, Registry,
 };
 use connections::Connections;
 
@@ -132,17 +133,35 @@ impl Broker for RedisBroker {
     async fn remove_namespace_submissions(&self, namespace: &Namespace, ids: &[EntryId]) -> Result<()> {
         self.0.remove_namespace_submissions(namespace, ids).await
     }
-    async fn keep_event(&self, event: &KeptEvent) -> Result<bool> {
+    async fn keep_event(&self, event: &KeptEvent) -> Result<Keeping> {
         self.0.keep_event(event).await
     }
-    async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
-        self.0.kept_events(namespace, topic).await
+    async fn kept_events(
+        &self,
+        namespace: &Namespace,
+        topic: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<KeptHead>> {
+        self.0.kept_events(namespace, topic, after, limit).await
+    }
+    async fn kept_event(&self, namespace: &Namespace, topic: &str, head: &KeptHead) -> Result<Option<String>> {
+        self.0.kept_event(namespace, topic, head).await
+    }
+    async fn earlier_events(&self, event: &KeptEvent, within_ms: u64, limit: usize) -> Result<Vec<KeptHead>> {
+        self.0.earlier_events(event, within_ms, limit).await
+    }
+    async fn take_event(&self, event: &KeptEvent) -> Result<()> {
+        self.0.take_event(event).await
+    }
+    async fn forget_event(&self, event: &KeptEvent) -> Result<()> {
+        self.0.forget_event(event).await
     }
     async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
         self.0.count_kept_events(namespace).await
     }
-    async fn sent_events(&self, limit: usize) -> Result<Vec<Entry>> {
-        self.0.sent_events(limit).await
+    async fn sent_events(&self, after: &EntryId, limit: usize) -> Result<Vec<Entry>> {
+        self.0.sent_events(after, limit).await
     }
     async fn remove_sent_events(&self, ids: &[EntryId]) -> Result<()> {
         self.0.remove_sent_events(ids).await
@@ -286,6 +305,9 @@ impl Broker for RedisBroker {
     }
     async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>> {
         self.0.fields(key).await
+    }
+    async fn fields_page(&self, key: &str, after: &str, limit: usize) -> Result<FieldsPage> {
+        self.0.fields_page(key, after, limit).await
     }
     async fn remove_field(&self, key: &str, field: &str) -> Result<bool> {
         self.0.remove_field(key, field).await

@@ -10,7 +10,7 @@ use super::connections::Connections;
 use super::error::{is_no_group, to_broker_error};
 use super::functions::Function;
 use super::{Result, reply};
-use crate::{BrokerError, Entry, KeptEvent};
+use crate::{BrokerError, Entry};
 
 /// Answers are kept for so long, in milliseconds.
 const ANSWERS_MS: u64 = 24 * 3_600_000;
@@ -34,47 +34,6 @@ impl Connections {
         }
         let mut remove = cmd("XDEL");
         remove.arg(self.keys.goals_of(namespace));
-        for id in ids {
-            remove.arg(id.as_str());
-        }
-        self.ask::<Value>(&remove).await?;
-        Ok(())
-    }
-
-    pub(super) async fn keep_event(&self, event: &KeptEvent) -> Result<bool> {
-        let KeptEvent { namespace, topic, id, text, retention_ms, most } = event;
-        let mut call =
-            Function::KeepEvent.on(&[self.keys.kept_events(namespace), self.keys.kept_events_of(namespace, topic)]);
-        call.arg(topic).arg(id).arg(text).arg(retention_ms).arg(most);
-        self.call(&call).await
-    }
-
-    pub(super) async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
-        let mut read = cmd("XRANGE");
-        read.arg(self.keys.kept_events_of(namespace, topic)).arg("-").arg("+");
-        let entries = reply::entries(self.ask(&read).await?)?;
-        let text = |mut entry: Entry| reply::lossy(reply::take_field(&mut entry.fields, "event"));
-        Ok(entries.into_iter().map(text).collect())
-    }
-
-    pub(super) async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
-        let mut read = cmd("ZCARD");
-        read.arg(self.keys.kept_events(namespace));
-        self.ask(&read).await
-    }
-
-    pub(super) async fn sent_events(&self, limit: usize) -> Result<Vec<Entry>> {
-        let mut read = cmd("XRANGE");
-        read.arg(self.keys.sent_events()).arg("-").arg("+").arg("COUNT").arg(limit);
-        reply::entries(self.ask(&read).await?)
-    }
-
-    pub(super) async fn remove_sent_events(&self, ids: &[EntryId]) -> Result<()> {
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let mut remove = cmd("XDEL");
-        remove.arg(self.keys.sent_events());
         for id in ids {
             remove.arg(id.as_str());
         }

@@ -65,6 +65,7 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
             state.family_bytes = state.family_bytes.saturating_add(grew.bytes);
         }
         PlanEvent::EventReceived(event) => state.events.get_or_insert_default().push(event),
+        PlanEvent::EventTaken(taken) => state.events.get_or_insert_default().take_inside(&taken.id),
         PlanEvent::ConstraintChanged(changed) => {
             state.monitor.iter_mut().for_each(|monitor| monitor.change(changed));
         }
@@ -134,6 +135,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         | PlanEvent::Revised(_)
         | PlanEvent::Extended(_)
         | PlanEvent::FamilyGrew(_)
+        | PlanEvent::EventTaken(_)
         | PlanEvent::ConstraintChanged(_)
         | PlanEvent::CriteriaJudged(_)
         | PlanEvent::Quarantined(_)

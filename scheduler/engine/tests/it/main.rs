@@ -29,6 +29,7 @@ mod map_undo;
 mod nested;
 
 mod family;
+mod family_events;
 
 mod repeat;
 mod revise;

@@ -346,9 +346,11 @@ fn of_an_event_and_the_end_of_the_wait_the_first_one_counts() {
 
 #[test]
 fn a_key_without_a_value_fails_the_step() {
-    let mut world = World::of(paused_between(payment()));
-    world.complete("a", json!({"order": ""}));
-    assert_eq!(world.code("pause"), "WAIT_KEY_INVALID");
+    for order in [json!(""), json!(null), json!(7.0), json!(true), json!(["17"])] {
+        let mut world = World::of(paused_between(payment()));
+        world.complete("a", json!({ "order": order }));
+        assert_eq!(world.code("pause"), "WAIT_KEY_INVALID", "{order}");
+    }
 }
 
 #[test]

@@ -93,7 +93,8 @@ impl FamilyPlans for World {
         command: Command,
         family: FamilyUse,
     ) -> Result<Decision, Rejection> {
-        if let (Command::Verb(verb), true) = (&command, key != self.focus) {
+        let is_event = matches!(&command, Command::Verb(Verb::SendEvent { .. }));
+        if let (Command::Verb(verb), true) = (&command, key != self.focus && !is_event) {
             let asked = if let Verb::Cancel { .. } = verb {
                 "cancel"
             } else if let Verb::Pause { .. } = verb {
@@ -289,6 +290,11 @@ impl World {
     /// Turns to the last sub-plan of a step.
     pub fn enter(&mut self, step: &str) {
         self.focus = self.place_of(step);
+    }
+
+    /// Turns to a plan by its place among [`World::members`].
+    pub fn focus_on(&mut self, place: usize) {
+        self.focus = place;
     }
 
     /// Turns back to the submitted plan.

@@ -357,9 +357,10 @@ fn looks() -> Vec<Operation> {
         get(
             "/v1/waits",
             "listWaits",
-            "The steps that wait for events, at most 1,000, the soonest end first",
+            "The steps that wait for events; in a page of at most 1,000 the soonest end comes first",
             send_event::waits,
         )
+        .query::<send_event::WaitsQuery>()
         .gives::<Page<WaitView>>(),
         get(
             "/v1/overview",

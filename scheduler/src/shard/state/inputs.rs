@@ -7,13 +7,15 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Command, FamilyPlans, FamilyUse, Rejection, decide_in_family, settle_family};
+use goalmill_engine::{
+    Command, FamilyPlans, FamilyUse, Rejection, decide_in_family, family_has_event, settle_family,
+};
 
 use super::ShardState;
 use crate::effects::StoreUpdate;
 use crate::shard::inbox_reader::InboxPlace;
 use crate::shard::outbox::PostCommit;
-use crate::shard::{RequestResult, ShardMessage};
+use crate::shard::{RequestResult, ShardMessage, WaitQuestion, WaitState};
 
 impl ShardState {
     /// Handles one entry of the inbox.
@@ -80,12 +82,29 @@ impl ShardState {
                 }
             }
             ShardMessage::WaitRegistered(plan) => self.end_registration(&plan),
+            ShardMessage::AskWait(question) => self.answer_wait(*question),
             ShardMessage::AskSuspects(reply) => {
                 let suspects = self.suspects();
                 self.turn.post_commit.push(PostCommit::SuspectsReply(reply, suspects));
             }
             ShardMessage::Reconcile(scan) => self.reconcile(*scan),
         }
+    }
+
+    /// Answers before the commit: one that fails ends the loop.
+    fn answer_wait(&self, question: WaitQuestion) {
+        let WaitQuestion { wait, ids, reply } = question;
+        let slot = self.slots.get(&wait.plan_id).copied();
+        let state = slot.map_or_else(WaitState::default, |slot| {
+            let plan = &self.plans[&slot].state;
+            WaitState {
+                step_waits: plan.step_awaits_event(&wait.step_id, &wait.event, &wait.key),
+                plan_waits: plan.awaits_event(&wait.event, &wait.key),
+                unknown_events: ids.into_iter().filter(|id| !family_has_event(self, slot, id)).collect(),
+            }
+        });
+        // Who asked may be gone.
+        drop(reply.send(state));
     }
 
     pub(super) fn handle_report(&mut self, report: Report) {
