@@ -2,9 +2,7 @@
 
 use goalmill_common::command::{Planned, Proposal, Submit, Verb};
 use goalmill_common::config::HookPoints;
-use goalmill_common::event::{
-    CriteriaJudged, EventTaken, ItemWork, ModelAnswered, ModelAsked, Route, ToolsCalled,
-};
+use goalmill_common::event::{CriteriaJudged, EventTaken, ItemWork, ModelAnswered, ModelAsked, Route, ToolsCalled};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::{PlanId, StepId};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, PlanId, ShardId};
+use goalmill_common::limits::TaskLimits;
 
 use super::journal::encode;
 use super::memory_store::MemoryStore;
@@ -51,7 +52,7 @@ fn samples() -> Vec<Write<'static>> {
     };
     vec![
         Write::Snapshot(Box::default()),
-        Write::Install(Cow::Owned(Install { instance: "i".into(), shards: 4 })),
+        Write::Install(Cow::Owned(Install { instance: "i".into(), shards: 4, limits: TaskLimits::default() })),
         Write::Acquire(SHARD, Cow::Owned(claim)),
         Write::Renew(SHARD, "t".into()),
         Write::Release(ShardId(1), "t".into()),

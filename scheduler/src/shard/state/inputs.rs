@@ -7,9 +7,7 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{
-    Command, FamilyPlans, FamilyUse, Rejection, decide_in_family, family_has_event, settle_family,
-};
+use goalmill_engine::{Command, FamilyPlans, FamilyUse, Rejection, decide_in_family, family_has_event, settle_family};
 
 use super::ShardState;
 use crate::effects::StoreUpdate;
