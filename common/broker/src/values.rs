@@ -16,8 +16,8 @@ pub struct Install {
     pub instance: String,
     /// Number of shards when there is no installation yet.
     pub shards: u16,
-    /// What workers are to apply. Written each time, so the newest scheduler decides.
-    #[serde(default)]
+    /// What workers are to apply. Written each time, so the newest scheduler decides; the journal does not have it.
+    #[serde(skip)]
     pub limits: TaskLimits,
 }
 
@@ -28,7 +28,7 @@ pub struct Meta {
     pub protocol: String,
     pub shards: u16,
     /// The defaults, if its schedulers are older than this field.
-    #[serde(default)]
+    #[serde(skip)]
     pub limits: TaskLimits,
 }
 
