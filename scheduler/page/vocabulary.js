@@ -100,6 +100,7 @@ export const EVENTS = {
   step_completed: { to: "completed", outcome: "completed" },
   step_retrying: { to: "retrying", outcome: "retrying" },
   step_iterated: { to: "retrying", outcome: "iterated" },
+  step_undone: { to: "pending", outcome: "undone" },
   step_released: { to: "ready", outcome: "released" },
   step_failed: { to: "failed", outcome: "failed" },
   step_skipped: { to: "skipped", outcome: "skipped" },

@@ -45,7 +45,7 @@ pub(crate) async fn send_event(
         most: settings.kept_max,
     };
     let keeping = broker.keep_event(&kept).await?;
-    let mut delivery = Delivery::new(scheduler, shards, actor, &event, &kept);
+    let mut delivery = EventDelivery::new(scheduler, shards, actor, &event, &kept);
     let waits_of = broker.keys().waits_of(namespace, &kept.topic);
     let mut place = Some(String::new());
     while let Some(after) = place {
@@ -58,7 +58,7 @@ pub(crate) async fn send_event(
 }
 
 /// An event on its way to the plans that wait for it.
-struct Delivery<'a> {
+struct EventDelivery<'a> {
     scheduler: &'a Scheduler,
     shards: &'a OwnedShards,
     actor: &'a str,
@@ -76,7 +76,7 @@ struct Delivery<'a> {
     failure: Option<Problem>,
 }
 
-impl<'a> Delivery<'a> {
+impl<'a> EventDelivery<'a> {
     fn new(
         scheduler: &'a Scheduler,
         shards: &'a OwnedShards,
@@ -150,7 +150,7 @@ impl<'a> Delivery<'a> {
             return Err(problem);
         }
         if self.taken.is_empty() {
-            // Whoever waits next would get what was refused.
+            // The next wait would get what was refused.
             if let (Some(problem), Keeping::New) = (self.mismatch, keeping) {
                 broker.forget_event(kept).await?;
                 return Err(problem);

@@ -191,7 +191,7 @@ answers:
   json:
     strategy: workaround
     summary: echo can do it
-    changes: [{retry_step: {step: a, agent_type: echo, action: echo}}]
+    changes: [{replace_step: {step: a, with: [{id: a2, agent_type: echo, action: echo}]}}]
 ";
 const POLICY: &str = "[planner.policy]\napprove = [\"echo\"]\n";
 
@@ -269,7 +269,7 @@ answers:
     summary: a taxi instead
     changes:
     - add_step: {step: {id: taxi, agent_type: echo, estimates: {cost: 11}}, before: []}
-    - retry_step: {step: a, agent_type: echo, action: echo}
+    - replace_step: {step: a, with: [{id: a2, agent_type: echo, action: echo}]}
 ";
 
 #[test]

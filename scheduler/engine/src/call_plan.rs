@@ -1,7 +1,7 @@
 //! Plans that calls of a step submit: the step waits without a worker, and goes on with what the plan gave.
 
 use goalmill_common::call::{CallWaitKind, SuspendedCall};
-use goalmill_common::event::{CallsDiscarded, ItemWork, StepEvent, StepSuspended};
+use goalmill_common::event::{CallsDiscarded, StepEvent, StepSuspended};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::id::WorkerId;
@@ -11,6 +11,7 @@ use goalmill_common::status::PlanStatus;
 use serde_json::{Value, json};
 
 use crate::PlanState;
+use crate::SubPlanEnd;
 use crate::decide::Turn;
 use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
@@ -95,16 +96,6 @@ impl Turn<'_> {
             self.emit_step(i, StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: call.n, recorded, called })));
         }
     }
-}
-
-/// How the plan of a call, or that of a step, ended.
-pub(crate) struct SubPlanEnd {
-    pub(crate) status: PlanStatus,
-    pub(crate) outputs: Json,
-    pub(crate) usage: Usage,
-    pub(crate) failure: Option<Failure>,
-    /// What the items of a map have done.
-    pub(crate) items: Option<Vec<ItemWork>>,
 }
 
 impl PlanState {

@@ -112,6 +112,16 @@ pub enum Command {
     },
 }
 
+/// How the plan of a call, or that of a step, ended.
+pub(crate) struct SubPlanEnd {
+    pub(crate) status: PlanStatus,
+    pub(crate) outputs: Json,
+    pub(crate) usage: Usage,
+    pub(crate) failure: Option<Failure>,
+    /// What the items of a map have done.
+    pub(crate) items: Option<Vec<ItemWork>>,
+}
+
 /// A planner's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanAnswer {

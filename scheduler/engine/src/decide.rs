@@ -8,12 +8,11 @@ use goalmill_common::json::Json;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
-use crate::call_plan::SubPlanEnd;
 use crate::family::{FamilyRequest, FamilyUse};
 use crate::graph::StepIndex;
 use crate::react::react;
 use crate::work_limit::{WorkLimit, part_work_max};
-use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, Timer};
+use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, SubPlanEnd, Timer};
 
 /// Turns a command into events, folds them into the state, and names the effects.
 ///

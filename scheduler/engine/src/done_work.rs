@@ -42,7 +42,7 @@ pub(crate) struct DoneWork {
 
 /// The work of one step.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct StepWork {
+pub(crate) struct WorkOfStep {
     /// In the order in which it was sent.
     sent: Vec<DoneWork>,
     /// The place of that of which an attempt is out.
@@ -51,7 +51,7 @@ pub(crate) struct StepWork {
     items: Option<Vec<ItemWork>>,
 }
 
-impl StepWork {
+impl WorkOfStep {
     fn send(&mut self, iteration: u32, agent_type: &AgentType, action: &str) {
         let is_same =
             |work: &DoneWork| work.iteration == iteration && work.agent_type == *agent_type && work.action == action;
@@ -107,7 +107,7 @@ struct UndoProgress {
 /// The work of the steps that can be undone, and how far their undo steps are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct DoneLog {
-    work: BTreeMap<StepIndex, StepWork>,
+    work: BTreeMap<StepIndex, WorkOfStep>,
     undone: BTreeMap<StepIndex, UndoProgress>,
 }
 
@@ -163,7 +163,7 @@ impl PlanState {
         for target in new {
             let agent_type = self.queue(target).cloned().unwrap_or_else(|| "".into());
             let step = &self.steps[target];
-            let mut work = StepWork::default();
+            let mut work = WorkOfStep::default();
             work.send(step.iteration(), &agent_type, "");
             if step.status == StepStatus::Completed {
                 work.complete(GivenOutputs::OfStep);

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use goalmill_common::command::{Submit, Verb};
+use goalmill_common::command::Submit;
 use goalmill_common::event::{FamilyGrew, Parent, PlanEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
@@ -17,7 +17,6 @@ use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::Turn;
-use crate::family_events::send_event;
 use crate::plan_size::{count_step, count_steps, counted_bytes, reported_bytes};
 use crate::work_limit::WorkLimit;
 use crate::{Closing, Command, Decision, PlanState, Rejection};
@@ -86,21 +85,6 @@ pub trait FamilyPlans {
 
     /// Learns that a plan rejected what another plan of its family asked for, which changes nothing.
     fn note_rejection(&mut self, plan: &PlanId, rejection: &Rejection);
-}
-
-/// Decides a command to a plan, and what follows from it for its family.
-pub fn decide_in_family<P: FamilyPlans>(
-    plans: &mut P,
-    key: P::Key,
-    actor: Option<&str>,
-    command: Command,
-) -> Result<(), Rejection> {
-    if let Command::Verb(Verb::SendEvent { event, waiting_only }) = command {
-        return send_event(plans, key, actor, event, waiting_only);
-    }
-    let decision = decide_alone(plans, key, actor, command)?;
-    settle_family(plans, key, decision);
-    Ok(())
 }
 
 /// Applies the decision of a plan, and decides what follows from it for its family.

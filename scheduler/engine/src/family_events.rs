@@ -17,8 +17,23 @@ pub fn family_has_event<P: FamilyPlans>(plans: &P, key: P::Key, id: &str) -> boo
     plans.plan_state(key).has_event(id) || plans.plan_state(outermost(plans, key)).has_event(id)
 }
 
+/// Decides a command to a plan, and what follows from it for its family.
+pub fn decide_in_family<P: FamilyPlans>(
+    plans: &mut P,
+    key: P::Key,
+    actor: Option<&str>,
+    command: Command,
+) -> Result<(), Rejection> {
+    if let Command::Verb(Verb::SendEvent { event, waiting_only }) = command {
+        return send_event(plans, key, actor, event, waiting_only);
+    }
+    let decision = decide_alone(plans, key, actor, command)?;
+    settle_family(plans, key, decision);
+    Ok(())
+}
+
 /// Decides an event that was sent to a plan. It ends the first wait that it fits, of the plan or of a plan inside it.
-pub(crate) fn send_event<P: FamilyPlans>(
+fn send_event<P: FamilyPlans>(
     plans: &mut P,
     key: P::Key,
     actor: Option<&str>,

@@ -86,13 +86,14 @@ mod replan_context;
 mod view;
 
 pub use apply::{ReplayError, apply, replay};
+pub(crate) use command::SubPlanEnd;
 pub use command::{Closing, Command, EngineContext, Envelope, PlanAnswer, Rejection, SubmitCommand, Timer};
 pub use decide::decide;
 pub use effect::{Decision, Effect};
 pub use event_variants::{EventWords, plan_event_variants, step_event_variants};
 pub use explain::{AgentHealth, ExplainContext};
-pub use family::{FamilyPlans, FamilyUse, decide_in_family, settle_family};
-pub use family_events::family_has_event;
+pub use family::{FamilyPlans, FamilyUse, settle_family};
+pub use family_events::{decide_in_family, family_has_event};
 pub use fork::fork;
 pub use goalmill_expression::{NeededPayload, Payload};
 pub use graph::StepIndex;

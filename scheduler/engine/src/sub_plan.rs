@@ -13,8 +13,8 @@ use goalmill_common::stored_plan::STORED_PLAN;
 use goalmill_plan::validate::with_defaults;
 use serde_json::{Map, Value};
 
+use crate::SubPlanEnd;
 use crate::attempt::step_timeout;
-use crate::call_plan::SubPlanEnd;
 use crate::decide::Turn;
 use crate::family::FamilyRequest;
 use crate::graph::StepIndex;

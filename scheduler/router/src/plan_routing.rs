@@ -29,7 +29,7 @@ pub struct PlanRoutes {
 
 /// Replaces every `auto`, also in nested plans; returns an issue for each step that cannot be routed.
 ///
-/// Every plan goes through this function before it runs, whoever made it. A step with an action goes only to an agent
+/// Every plan goes through this function before it runs, that of a person as well as that of a planner. A step with an action goes only to an agent
 /// type whose card has this action or declares none; so does a fallback action, as an action of its own. Agent types
 /// without a card may be registered later, so they are kept.
 ///

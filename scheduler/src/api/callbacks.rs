@@ -60,7 +60,7 @@ pub(super) struct CallbackReceipt {
 const TOKEN_IN_BODY: &str = "the header `goalmill-callback-token` with the token allows larger ones";
 
 /// The attempt that a callback is for.
-struct Attempt {
+struct CallbackAttempt {
     plan: String,
     step: StepId,
     number: u32,
@@ -75,7 +75,7 @@ pub(crate) async fn report(
     request: extract::Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    let attempt = Attempt { plan, step: step.as_str().into(), number: attempt.parse().unwrap_or(0) };
+    let attempt = CallbackAttempt { plan, step: step.as_str().into(), number: attempt.parse().unwrap_or(0) };
     let (state, report) = if let Some(token) = parts.headers.get(TOKEN) {
         let state = match find_plan(&api, peer, &attempt, token.to_str().unwrap_or_default()).await {
             Ok(state) => state,
@@ -93,7 +93,12 @@ pub(crate) async fn report(
 }
 
 /// The plan of an attempt, if the token is that of the attempt.
-async fn find_plan(api: &Api, peer: IpAddr, attempt: &Attempt, token: &str) -> Result<PlanState, AccessRefusal> {
+async fn find_plan(
+    api: &Api,
+    peer: IpAddr,
+    attempt: &CallbackAttempt,
+    token: &str,
+) -> Result<PlanState, AccessRefusal> {
     let _permit = api.access.begin_lookup(peer).await?;
     let state = match load_plan(api, &attempt.plan).await {
         Ok(state) => Some(state),
@@ -113,8 +118,13 @@ async fn find_plan(api: &Api, peer: IpAddr, attempt: &Attempt, token: &str) -> R
 }
 
 /// Gives the report to the plan.
-async fn take(api: &Api, attempt: Attempt, state: &PlanState, body: CallbackBody) -> Result<Response, ApiError> {
-    let Attempt { plan, step, number } = attempt;
+async fn take(
+    api: &Api,
+    attempt: CallbackAttempt,
+    state: &PlanState,
+    body: CallbackBody,
+) -> Result<Response, ApiError> {
+    let CallbackAttempt { plan, step, number } = attempt;
     let CallbackBody { token: _, outputs, error, cost, tokens } = body;
     let report = CallbackReport { outputs, error, cost, tokens };
     check(api, &report)?;

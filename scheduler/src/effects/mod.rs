@@ -13,13 +13,11 @@ use goalmill_common::wire::SubmissionAnswer;
 
 use crate::scheduler::Scheduler;
 
-mod events;
 mod hooks;
 mod payloads;
 mod planning;
 mod result_cache;
 
-pub(crate) use events::{EventSearches, register_wait};
 pub(crate) use hooks::ask_hooks;
 pub(crate) use payloads::load_payloads;
 use payloads::show_payloads;
@@ -97,14 +95,14 @@ pub(crate) async fn write_updates(scheduler: Arc<Scheduler>, updates: Vec<StoreU
     }
 }
 
-fn log_failure(what: &str, done: Result<(), BrokerError>) {
+pub(crate) fn log_failure(what: &str, done: Result<(), BrokerError>) {
     if let Err(error) = done {
         metrics::counter!("goalmill_errands_failed_total").increment(1);
         tracing::warn!("{what}: {error}");
     }
 }
 
-async fn with_retry<'a, T>(
+pub(crate) async fn with_retry<'a, T>(
     random: &Random,
     verb: impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Result<T, BrokerError>> + Send + 'a>>,
 ) -> Result<T, BrokerError> {

@@ -3,6 +3,7 @@
 mod active_plan;
 mod counts;
 mod event_counters;
+mod event_waits;
 mod fenced_commit;
 mod ignored_entries;
 mod inbox_reader;

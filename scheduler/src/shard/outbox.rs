@@ -11,9 +11,10 @@ use goalmill_engine::{Command, HookQuestion, NeededPayload, PlanState, Rejection
 use goalmill_planning::CallLog;
 use tokio::sync::{mpsc, oneshot};
 
+use super::event_waits::{self, EventSearches};
 use super::shard_handle::ShardHandle;
 use super::{RequestReply, RequestResult, ShardMessage, Suspects};
-use crate::effects::{self, EventSearches, StoreUpdate};
+use crate::effects::{self, StoreUpdate};
 use crate::scheduler::Scheduler;
 
 /// An action after the commit.
@@ -177,7 +178,7 @@ impl Outbox {
         let (scheduler, handle) = (self.scheduler.clone(), self.handle(wait.plan_id.clone(), None));
         let searches = self.searches.clone();
         self.scheduler.tasks.spawn(async move {
-            effects::register_wait(&scheduler, &handle, &searches, &wait).await;
+            event_waits::register_wait(&scheduler, &handle, &searches, &wait).await;
             if begins {
                 handle.wait_registered().await;
             }

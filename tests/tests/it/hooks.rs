@@ -209,7 +209,7 @@ async fn the_python_hook_of_the_examples_decides_at_every_point() -> Result<()> 
     let town = open(settings, Extras::default()).await?;
     let one = |agent: &str, inputs: Value| json!({"steps": [step("a", agent, inputs)]});
 
-    let deletes = json!({"steps": [{"id": "a", "agent_type": "basic", "action": "delete"}]});
+    let deletes = json!({"steps": [{"id": "a", "agent_type": "store", "action": "delete"}]});
     let deleted = run(&town, &deletes).await?;
     assert_eq!(code(&town, &deleted).await?, "HOOK_REFUSED");
 

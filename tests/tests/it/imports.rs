@@ -8,13 +8,16 @@ use goalmill_tests::dev::{Dev, program};
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
 
+/// An agent that takes any action, and gives back its inputs.
+const ANY_ACTION: &str = "[worker.agents.any]\nkind = \"transform\"\nexpression = \"inputs\"\n";
+
 fn example(engine: &str, name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows").join(engine).join(name)
 }
 
 fn import(engine: &str, file: &Path) -> Result<Output> {
     let file = file.to_str().context("the path is text")?;
-    Ok(program().args(["import", engine, file, "--agent-type", "echo", "-o", "json"]).output()?)
+    Ok(program().args(["import", engine, file, "--agent-type", "any", "-o", "json"]).output()?)
 }
 
 /// The plan of an example, written into a file.
@@ -58,7 +61,7 @@ fn statuses<'s>(steps: &'s Value, ids: &[&str]) -> Vec<&'s str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workflows_of_conductor_run_to_their_end() -> Result<()> {
-    let dev = Dev::start(&["--demo-agents"], "").await?;
+    let dev = Dev::start(&["--demo-agents"], ANY_ACTION).await?;
     let steps = run(&dev, "conductor", "notify.json", &["user=Ann", "channels=[1,2]"])?;
     assert_eq!(steps["output"]["outputs"], json!({"archived": "Hello Ann!", "channels": [1, 2]}), "{steps:#}");
     let steps = run(&dev, "conductor", "notify.json", &["user=Ann"])?;
@@ -91,7 +94,7 @@ async fn workflows_of_conductor_run_to_their_end() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_human_task_of_conductor_is_a_question() -> Result<()> {
-    let dev = Dev::start(&["--demo-agents"], "").await?;
+    let dev = Dev::start(&["--demo-agents"], ANY_ACTION).await?;
     let file = imported(&dev, "conductor", "approval.json")?;
     let file = file.to_str().context("the path is text")?;
     let id = dev.says(&["run", file, "--input", "amount=12", "-o", "name"], 0)?.trim().to_owned();
@@ -109,7 +112,7 @@ async fn a_human_task_of_conductor_is_a_question() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workflows_of_argo_run_to_their_end() -> Result<()> {
-    let dev = Dev::start(&["--demo-agents"], "").await?;
+    let dev = Dev::start(&["--demo-agents"], ANY_ACTION).await?;
     let diamond = run(&dev, "argo", "dag-diamond.yaml", &[])?;
     assert_eq!(diamond["D"]["outputs"]["command"], json!(["echo", "ABD"]), "{diamond:#}");
 

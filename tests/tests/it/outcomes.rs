@@ -50,15 +50,15 @@ async fn how_agents_do_is_measured_and_survives_a_restart() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_goes_by_how_long_actions_took() -> Result<()> {
     let at = open(settings(), None).await?;
-    let plan = json!({"steps": [{"id": "a", "agent_type": "sleep", "action": "nap", "inputs": {"ms": 9}},
-                                {"id": "b", "agent_type": "sleep", "action": "rest", "estimates": {"seconds": 40}}]});
+    let plan = json!({"steps": [{"id": "a", "agent_type": "sleep", "action": "sleep", "inputs": {"ms": 9}},
+                                {"id": "b", "agent_type": "echo", "action": "echo", "estimates": {"seconds": 40}}]});
     let sources =
         async || at.post("/v1/plans:validate", &plan).await.ok().map(|(_, preview)| preview["seconds_from"].clone());
     let measured = |of: &Value| (of["measured"].as_u64(), of["estimated"].as_u64());
     let before = sources().await.unwrap_or_default();
     assert_eq!(measured(&before), (Some(0), Some(1)), "{before}");
     for _ in 0..3 {
-        let step = json!({"id": "a", "agent_type": "sleep", "action": "nap", "inputs": {"ms": 9}});
+        let step = json!({"id": "a", "agent_type": "sleep", "action": "sleep", "inputs": {"ms": 9}});
         at.await_end(&at.submit(&json!({"steps": [step]})).await?, LIMIT).await?;
     }
     let known = async || sources().await.filter(|of| measured(of) == (Some(1), Some(1)));

@@ -11,9 +11,9 @@ use goalmill_common::view::WaitView;
 use goalmill_engine::Rejection;
 use tokio::sync::Semaphore;
 
-use super::{log_failure, with_retry};
+use super::ShardHandle;
+use crate::effects::{log_failure, with_retry};
 use crate::scheduler::Scheduler;
-use crate::shard::ShardHandle;
 
 /// Kept events that are looked at together, without their data.
 const PAGE: usize = 100;
