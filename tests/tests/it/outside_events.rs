@@ -52,11 +52,12 @@ async fn an_event_ends_one_iteration_also_when_the_next_one_begins_after_a_takeo
         scheduler.stop().await;
     }
     it.add_scheduler().await?;
-    let second = await_waits(&it, 1).await;
+    await_waits(&it, 1).await;
     let (status, told) = it.post("/v1/events", &event("talk", "e1", false)).await?;
     assert_eq!((status, &told["plans"]), (200, &json!([])), "it is the same event: {told:#}");
-    let (_, told) = it.post("/v1/events", &event("talk", "e2", true)).await?;
-    assert_eq!(told["plans"], json!(second), "{told:#}");
+    // The owner may not have read the plan yet: then the event is kept, and the plan finds it.
+    let (status, told) = it.post("/v1/events", &event("talk", "e2", true)).await?;
+    assert_eq!(status, 200, "{told:#}");
     let view = it.await_end(&plan, SOON).await?;
     assert_eq!((&view["status"], &view["steps"][0]["outputs"]), (&json!("completed"), &json!({"done": true})));
     let taken = it.log(&plan).await?.into_iter().filter(|record| record.event.type_name() == "event_taken").count();
@@ -79,9 +80,10 @@ async fn a_full_store_refuses_only_what_no_plan_waits_for() -> Result<()> {
     let kept = (200, String::new());
     // Those that a plan has taken do not count.
     for n in 0..5 {
-        let plan = it.submit(&waiting("pay")).await?;
+        let name = format!("pay{n}");
+        let plan = it.submit(&waiting(&name)).await?;
         await_waits(&it, 1).await;
-        assert_eq!(send("pay", &format!("p{n}"), json!(n)).await, kept, "{n}");
+        assert_eq!(send(&name, &format!("p{n}"), json!(n)).await, kept, "{n}");
         assert_eq!(it.await_end(&plan, SOON).await?["steps"][0]["outputs"], json!({ "done": n }));
         await_waits(&it, 0).await;
     }

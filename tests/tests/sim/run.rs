@@ -123,6 +123,8 @@ async fn world(seed: u64, bug: InjectedBug, verbose: bool) -> RunReport {
 
 pub fn settings(rng: &Rng, shards: u16) -> Settings {
     let mut settings = Settings::default();
+    // No scheduler of the simulation has an API, which would be the address of callbacks.
+    settings.api.callback_url = "http://goalmill.example".into();
     settings.api.listen = String::new();
     settings.metrics.listen = String::new();
     settings.redis.block_ms = 1_000;
