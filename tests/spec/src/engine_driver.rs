@@ -175,7 +175,11 @@ fn outcome(task: &Task, act: &Act) -> Option<Report> {
     let outcome = match &act.does {
         Does::Answer(outputs) => Report { outputs: Some(Json::of(outputs)), ..report(task, What::Completed) },
         Does::Busy => failed(FailureClass::Transient, "AGENT_BUSY"),
-        Does::Cut => failed(FailureClass::Transient, CUT),
+        // As workers report it.
+        Does::Cut => {
+            let failure = Failure::new(FailureClass::Transient, CUT, "as the script says").with_unknown_outcome();
+            Report { failure: Some(failure), ..report(task, What::Failed) }
+        }
         Does::Refuse => failed(FailureClass::Permanent, "AGENT_REFUSED"),
         Does::Lost => {
             let failure = Some(Failure::new(FailureClass::Lost, "WORKER_LOST", "as the script says"));

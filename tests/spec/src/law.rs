@@ -13,6 +13,8 @@ pub enum Law {
     InsideFirst,
     /// 4.3: a step is undone whose attempt has an unknown outcome, whatever the next attempts said.
     UnknownThenAnswered,
+    /// 4.3: what the first agent or action may have done is undone, beside what the fallback did.
+    UnknownThenFallback,
     /// 4.3: a step is undone whose attempt ended with a cut connection or a 5xx.
     CutConnection,
     /// 4.3: a step is undone whose answer was refused.

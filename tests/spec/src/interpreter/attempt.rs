@@ -37,7 +37,7 @@ impl PlanRun {
         step.begun.get_or_insert(Begun { ms: world.now_ms, asks: world.asks.len() });
         step.last_ms = world.now_ms;
         let act = world.ask(step.action(), inputs.value());
-        step.iteration().inputs = inputs;
+        step.piece().inputs = inputs;
         let ends_ms = (act.does != Does::Silent).then(|| world.now_ms + act.after_ms);
         let limit_ms = world.now_ms + step.spec.run_limit_ms(&Limits::default());
         step.work = Work::Out { act, ends_ms, limit_ms };
@@ -82,7 +82,7 @@ impl PlanRun {
     fn plan_of_step(&mut self, i: usize) -> Result<PlanRun, Failure> {
         let inputs = self.inputs(i)?;
         let step = &mut self.steps[i];
-        step.iteration().inputs = inputs.clone();
+        step.piece().inputs = inputs.clone();
         let mut goal = Goal::default();
         goal.metadata.insert("inputs".into(), inputs.value());
         let plan = step.spec.plan.as_deref().cloned().unwrap_or_default();
@@ -159,7 +159,7 @@ impl PlanRun {
     fn complete_round(&mut self, i: usize, outputs: Json, is_partial: bool, world: &mut World<'_>) {
         let step = &mut self.steps[i];
         step.partial |= is_partial;
-        step.iteration().outputs = Some(outputs.clone());
+        step.piece().outputs = Some(outputs.clone());
         if let Some(repeat) = step.spec.repeat.clone() {
             let round = step.round;
             let names = vec![("outputs".to_owned(), outputs.clone()), ("iteration".to_owned(), Json::of(&round))];
@@ -173,7 +173,8 @@ impl PlanRun {
             }
             if !is_done && round < repeat.max {
                 step.round += 1;
-                (step.failures, step.is_fallback, step.previous) = (0, false, Some(outputs));
+                // An iteration has all retries again.
+                (step.failures, step.lost, step.is_fallback, step.previous) = (0, 0, false, Some(outputs));
                 step.work = Work::Backoff { until_ms: world.now_ms + repeat.delay_ms };
                 if repeat.delay_ms == 0 {
                     step.work = Work::Ready;
@@ -191,13 +192,13 @@ impl PlanRun {
         self.tokens += act.tokens;
         let step = &mut self.steps[i];
         let is_unknown = matches!(act.does, Does::Cut | Does::Lost | Does::Silent);
-        step.iteration().unknown |= is_unknown;
+        step.piece().unknown |= is_unknown;
         match act.does {
             Does::Answer(outputs) => {
                 let misses = |name: &String| outputs.get(name).is_none();
                 if step.spec.expected_outputs.iter().any(misses) {
                     // It was done, and its answer is refused.
-                    step.iteration().unknown = true;
+                    step.piece().unknown = true;
                     return self.fail(i, failure(FailureClass::ConstraintViolation, UNEXPECTED), world);
                 }
                 self.complete_round(i, Json::from(outputs), false, world);

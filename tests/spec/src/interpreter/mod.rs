@@ -46,6 +46,9 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided
     let mut is_cancelled = false;
     for _ in 0..TURNS_MAX {
         while root.settle(&mut world) {}
+        if world.is_tie {
+            return Err(Undecided::Tie);
+        }
         if root.is_ended() {
             return Ok(result(&root, world));
         }

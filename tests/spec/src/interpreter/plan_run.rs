@@ -151,7 +151,7 @@ impl PlanRun {
             return true;
         }
         let begins = |i: &usize| matches!(self.steps[*i].work, Work::Ready) && !self.steps[*i].asks_agent();
-        let next = current.into_iter().find(|i| begins(i) && self.is_its_turn(*i));
+        let next = current.into_iter().find(|i| begins(i) && self.is_its_turn(*i) && self.has_place(*i, world));
         next.into_iter().for_each(|i| self.begin(i, world));
         next.is_some()
     }
@@ -283,6 +283,16 @@ impl PlanRun {
         !current.iter().any(|i| self.steps[*i].is_begun()) && current.into_iter().find(is_ready) == Some(i)
     }
 
+    /// Whether there is a place for a step that is done at once. If others may take the last one, the order is free.
+    fn has_place(&self, i: usize, world: &mut World<'_>) -> bool {
+        let limit = self.plan.max_parallel.filter(|_| self.steps[i].is_instant());
+        let Some(limit) = limit.filter(|_| self.plan.strategy == Strategy::Parallel) else { return true };
+        let room = to_usize(limit).saturating_sub(self.out());
+        let others = self.current().into_iter().filter(|n| matches!(self.steps[*n].work, Work::Ready));
+        world.is_tie |= room > 0 && others.filter(|n| !self.steps[*n].is_instant()).count() >= room;
+        room > 0
+    }
+
     /// Attempts that are out in this plan and inside it.
     fn out(&self) -> usize {
         let of = |step: &StepRun| match step.work {
@@ -399,7 +409,7 @@ impl PlanRun {
                     }
                 }
                 Work::Out { .. } => {
-                    step.iteration().unknown = true;
+                    step.piece().unknown = true;
                     step.end(StepStatus::Cancelled);
                 }
                 Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. }

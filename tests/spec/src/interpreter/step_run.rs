@@ -2,7 +2,7 @@
 
 use goalmill_common::failure::Failure;
 use goalmill_common::json::Json;
-use goalmill_common::number::{to_usize, whole_u64};
+use goalmill_common::number::whole_u64;
 use goalmill_common::plan::{Retry, Step, StepKind};
 use goalmill_common::status::StepStatus;
 
@@ -45,9 +45,11 @@ pub(super) enum Work {
     Ended(StepStatus),
 }
 
-/// One iteration of a step; a step without a loop has one.
+/// What one agent did in one iteration of a step; a step without a loop has one iteration.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Iteration {
+pub(super) struct Piece {
+    pub(super) round: u32,
+    pub(super) is_fallback: bool,
     pub(super) inputs: Json,
     pub(super) outputs: Option<Json>,
     /// An attempt was sent, and nobody knows what it did.
@@ -78,12 +80,14 @@ pub(super) struct StepRun {
     pub(super) partial: bool,
     /// Failures since the last iteration or fallback began.
     pub(super) failures: u32,
+    /// Lost attempts of the iteration.
     pub(super) lost: u32,
     pub(super) is_fallback: bool,
     /// The number of the iteration, from 1.
     pub(super) round: u32,
     pub(super) previous: Option<Json>,
-    pub(super) iterations: Vec<Iteration>,
+    /// In the order in which they were first sent.
+    pub(super) pieces: Vec<Piece>,
     /// The plans inside it, one for each iteration.
     pub(super) plans: Vec<PlanRun>,
     pub(super) begun: Option<Begun>,
@@ -107,7 +111,7 @@ impl StepRun {
             is_fallback: false,
             round: 1,
             previous: None,
-            iterations: Vec::new(),
+            pieces: Vec::new(),
             plans: Vec::new(),
             begun: None,
             last_ms: 0,
@@ -117,6 +121,11 @@ impl StepRun {
     /// Whether an agent does it.
     pub(super) fn asks_agent(&self) -> bool {
         self.spec.kind.needs_worker() && self.spec.for_each.is_none()
+    }
+
+    /// Whether it is done at once, without an agent, but takes its turn like all others.
+    pub(super) fn is_instant(&self) -> bool {
+        !self.asks_agent() && !self.holds_plan() && self.spec.kind != StepKind::Wait
     }
 
     pub(super) fn holds_plan(&self) -> bool {
@@ -161,13 +170,20 @@ impl StepRun {
         }
     }
 
-    /// The iteration that is at work.
-    pub(super) fn iteration(&mut self) -> &mut Iteration {
-        let round = to_usize(self.round);
-        while self.iterations.len() < round {
-            self.iterations.push(Iteration::default());
+    /// The piece of work that is at hand.
+    pub(super) fn piece(&mut self) -> &mut Piece {
+        let (round, is_fallback) = (self.round, self.is_fallback);
+        let is_same = |piece: &Piece| piece.round == round && piece.is_fallback == is_fallback;
+        let place = self.pieces.iter().position(is_same).unwrap_or(self.pieces.len());
+        if place == self.pieces.len() {
+            self.pieces.push(Piece { round, is_fallback, ..Piece::default() });
         }
-        &mut self.iterations[round - 1]
+        &mut self.pieces[place]
+    }
+
+    /// Whether the fallback was asked in an iteration.
+    pub(super) fn has_fallen_back(&self, round: u32) -> bool {
+        self.pieces.iter().any(|piece| piece.round == round && piece.is_fallback)
     }
 
     /// When the next attempt begins after `failures` failed ones, in milliseconds.

@@ -8,7 +8,7 @@ use goalmill_expression as expression;
 
 use super::attempt::{CUT, UNEXPECTED};
 use super::plan_run::{PlanRun, Stage};
-use super::step_run::{Begun, Iteration, Part, StepRun};
+use super::step_run::{Begun, Part, Piece, StepRun};
 use super::world::World;
 use crate::law::Law;
 
@@ -52,7 +52,8 @@ impl PlanRun {
         in_order(units, world)
     }
 
-    /// Law 4.3: the undo steps of one step. Law 4.4: of its iterations the last one first.
+    /// Law 4.3: the undo steps of one step: one for what each of its agents did in each iteration. Law 4.4: the last one
+    /// first.
     fn undo_of(&self, i: usize, plan: &Json, world: &mut World<'_>) -> Vec<StepRun> {
         let step = &self.steps[i];
         let is_done = |inner: &&PlanRun| {
@@ -70,13 +71,13 @@ impl PlanRun {
         let template = self.undo.iter().find(|undo| undo.undoes.as_ref() == Some(&step.spec.id));
         let Some(template) = template.filter(|_| step.spec.for_each.is_none()) else { return undo };
         if step.status() == Some(StepStatus::Cancelled) && step.begun.is_some() {
-            let is_done = |iteration: &Iteration| iteration.unknown || iteration.outputs.is_some();
-            if !step.iterations.iter().any(is_done) {
+            let is_done = |piece: &Piece| piece.unknown || piece.outputs.is_some();
+            if !step.pieces.iter().any(is_done) {
                 world.note(Law::AnsweredThenCancelled);
             }
         }
-        let done = step.iterations.iter().rev().filter(|iteration| iteration.unknown || iteration.outputs.is_some());
-        let own: Vec<StepRun> = done.map(|iteration| self.undo_step(i, template, iteration, plan)).collect();
+        let done = step.pieces.iter().rev().filter(|piece| piece.unknown || piece.outputs.is_some());
+        let own: Vec<StepRun> = done.map(|piece| self.undo_step(i, template, piece, plan)).collect();
         if !own.is_empty() {
             self.note_unknown(step, own.len(), world);
         }
@@ -85,7 +86,7 @@ impl PlanRun {
     }
 
     /// Law 4.5: an undo step sees the inputs and the outputs of what it undoes.
-    fn undo_step(&self, i: usize, template: &Step, done: &Iteration, plan: &Json) -> StepRun {
+    fn undo_step(&self, i: usize, template: &Step, done: &Piece, plan: &Json) -> StepRun {
         let mut locals = self.steps[i].locals.clone();
         let outputs = done.outputs.clone().unwrap_or_else(Json::empty_object);
         locals.extend([
@@ -112,9 +113,11 @@ impl PlanRun {
         if step.spec.repeat.is_some() && (count != 1 || step.status() != Some(StepStatus::Completed)) {
             world.note(Law::LoopPerIteration);
         }
-        let is_known = step.iterations.iter().all(|iteration| iteration.outputs.is_some());
-        if is_known {
+        if step.pieces.iter().all(|piece| piece.outputs.is_some() || !piece.unknown) {
             return;
+        }
+        if step.pieces.iter().any(|piece| piece.unknown && !piece.is_fallback && step.has_fallen_back(piece.round)) {
+            world.note(Law::UnknownThenFallback);
         }
         if self.outer.is_some() {
             world.note(Law::UnknownItem);

@@ -23,6 +23,8 @@ pub(super) struct World<'c> {
     /// Events that were accepted, in their order, and whether one was taken.
     accepted: Vec<(usize, bool)>,
     pub(super) laws: BTreeSet<Law>,
+    /// Whether things met in one millisecond whose order is free, and matters.
+    pub(super) is_tie: bool,
 }
 
 impl<'c> World<'c> {
@@ -36,6 +38,7 @@ impl<'c> World<'c> {
             times: BTreeMap::new(),
             accepted: Vec::new(),
             laws: BTreeSet::new(),
+            is_tie: false,
         }
     }
 
