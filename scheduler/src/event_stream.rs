@@ -20,7 +20,7 @@ use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
 /// How long an entry that cannot be taken is tried again.
-const TRIED: Duration = Duration::from_secs(600);
+const TRIED: Duration = Duration::from_mins(10);
 /// The place before the first entry.
 const START: &str = "0-0";
 

@@ -166,8 +166,8 @@ impl Cleanup {
     }
 
     /// Passes over the undo steps that have ended. Each is visited once in the whole clean-up.
-    pub(crate) fn pass_ended(&mut self, steps: &Vec<StepState>) {
-        while self.next_undo().is_some_and(|undo| steps[undo].status.is_final()) {
+    pub(crate) fn pass_ended(&mut self, steps: &[StepState]) {
+        while self.next_undo().is_some_and(|undo| steps[undo.as_usize()].status.is_final()) {
             self.passed += 1;
         }
     }

@@ -1,4 +1,4 @@
-//! Checks many cases, or shows one: `cargo run -p goalmill-spec --example seeds -- FIRST COUNT [law]`.
+//! Checks many cases, or shows one: `cargo run -p goalmill-spec --example seeds -- FIRST COUNT`, or `-- FILE`.
 
 use std::collections::BTreeSet;
 use std::io::{Write, stdout};
@@ -6,7 +6,7 @@ use std::io::{Write, stdout};
 use goalmill_spec::{Law, known, shrink, survey};
 
 fn main() -> std::io::Result<()> {
-    if let Some(file) = std::env::args().nth(1).filter(|word| word.ends_with(".json")) {
+    if let Some(file) = std::env::args().nth(1).filter(|word| word.parse::<u64>().is_err()) {
         let case: goalmill_spec::Case = serde_json::from_str(&std::fs::read_to_string(file)?)?;
         let plan = case.plan().map_err(|issues| std::io::Error::other(format!("{issues:?}")))?;
         let driven = goalmill_spec::drive(&plan, &case.script);
@@ -55,12 +55,12 @@ fn one_of_each_law(survey: goalmill_spec::Survey) -> std::io::Result<()> {
                 continue;
             }
             let small = shrink(case.clone(), &|other| other.expected.laws.contains(&law));
-            if let goalmill_spec::Verdict::Found(finding) = goalmill_spec::check_engine(&small) {
-                if finding.expected.laws.len() == 1 {
-                    shown.insert(law);
-                    let text = serde_json::to_string(&small)?;
-                    writeln!(stdout(), "\n{law:?} (seed {seed}): {:?} {}\n{text}", finding.kind, finding.text)?;
-                }
+            if let goalmill_spec::Verdict::Found(finding) = goalmill_spec::check_engine(&small)
+                && finding.expected.laws.len() == 1
+            {
+                shown.insert(law);
+                let text = serde_json::to_string(&small)?;
+                writeln!(stdout(), "\n{law:?} (seed {seed}): {:?} {}\n{text}", finding.kind, finding.text)?;
             }
         }
     }

@@ -69,7 +69,7 @@ impl MemoryStore {
     /// The blob of an event that is noted as taken: its key, its value and how long it stays.
     pub(super) fn taken_blob(&self, event: &KeptEvent, now: u64) -> Option<(String, Vec<u8>, u64)> {
         let key = event_key(&event.namespace, &event.topic, &event.id);
-        let mut value = self.blobs.get(&key).filter(|value| value.first() != Some(&TAKEN))?.to_vec();
+        let mut value = self.blobs.get(&key).filter(|value| value.first() != Some(&TAKEN))?.clone();
         *value.first_mut()? = TAKEN;
         let ttl_ms = self.deadlines.at_ms(&Expiring::Blob(key.clone()))?.saturating_sub(now);
         Some((key, value, ttl_ms))

@@ -113,10 +113,12 @@ impl Audit {
         let is_removed = |id: &StepId| self.removed.contains(id);
         let sent: Vec<u64> = targets.iter().filter(|id| !is_removed(id)).map(|id| self.lines[*id].sent).collect();
         assert!(sent.is_sorted_by(|a, b| a > b), "what was sent last is undone first: {:?}", started.undo);
-        let outcome = match started.outcome.status {
-            PlanStatus::Failed => UndoOn::Failed,
-            PlanStatus::Cancelled => UndoOn::Cancelled,
-            _ => return,
+        let outcome = if started.outcome.status == PlanStatus::Failed {
+            UndoOn::Failed
+        } else if started.outcome.status == PlanStatus::Cancelled {
+            UndoOn::Cancelled
+        } else {
+            return;
         };
         if self.plan.undo_on.as_ref().is_some_and(|on| !on.contains(&outcome)) {
             return;

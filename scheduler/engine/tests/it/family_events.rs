@@ -47,13 +47,13 @@ fn map_of_waits() -> Plan {
     })
 }
 
-fn event(id: &str, data: Value) -> Box<ExternalEvent> {
-    Box::new(ExternalEvent { id: id.into(), name: "talk".into(), key: String::new(), data: data.into() })
+fn event(id: &str, data: Value) -> ExternalEvent {
+    ExternalEvent { id: id.into(), name: "talk".into(), key: String::new(), data: data.into() }
 }
 
 /// To the plan in focus alone.
 fn send(world: &mut World, id: &str, data: Value) -> Result<(), Rejection> {
-    world.verb(Verb::SendEvent { event: event(id, data), waiting_only: false }).map(drop)
+    world.verb(Verb::SendEvent { event: Box::new(event(id, data)), waiting_only: false }).map(drop)
 }
 
 /// As from the namespace, to each plan that waits; returns how many took it.
@@ -63,7 +63,7 @@ fn publish(world: &mut World, id: &str, data: Value) -> usize {
         (0..world.members().len()).filter(|key| waits(&world.members()[*key]) == Some(StepStatus::Waiting)).collect();
     let send = |world: &mut World, key: usize| {
         world.focus_on(key);
-        let sent = world.verb(Verb::SendEvent { event: event(id, data.clone()), waiting_only: true });
+        let sent = world.verb(Verb::SendEvent { event: Box::new(event(id, data.clone())), waiting_only: true });
         world.leave();
         sent.is_ok()
     };

@@ -164,7 +164,8 @@ fn by_words(case: &ReplanCase<'_>, text: &str, about: Option<&StepId>, who: &str
     }
     let agent = case.request.agents.iter().find(|agent| named(agent.agent_type.as_str()))?;
     let is_person = case.trigger == Trigger::UserRequest;
-    if !is_person && !(other_agent::may_change_agent(case, step) && other_agent::same_action(agent, step).is_some()) {
+    let may_take_over = other_agent::may_change_agent(case, step) && other_agent::same_action(agent, step).is_some();
+    if !is_person && !may_take_over {
         return None;
     }
     let fields = Map::from_iter([("agent_type".to_owned(), agent.agent_type.as_str().into())]);

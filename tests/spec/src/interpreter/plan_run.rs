@@ -430,7 +430,7 @@ impl PlanRun {
             return Json::from(Value::Array(main().map(outputs).collect()));
         }
         let is_finish = |step: &&StepRun| step.spec.kind == StepKind::Finish && step.outputs.is_some();
-        if let Some(finish) = main().filter(is_finish).next_back() {
+        if let Some(finish) = main().rfind(is_finish) {
             return finish.outputs.clone().unwrap_or_default();
         }
         let is_last = |step: &&StepRun| !main().any(|other| other.spec.dependencies.contains(&step.spec.id));
