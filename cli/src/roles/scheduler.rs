@@ -49,7 +49,10 @@ pub async fn run(screen: &Screen, args: &SchedulerArgs) -> CommandResult {
     let asked = async {
         match &reload {
             Some(reload) => signals.next_reloading(reload).await,
-            None => Ok(signals.next().await),
+            None => {
+                signals.next().await;
+                Ok(())
+            }
         }
     };
     tokio::select! {

@@ -221,6 +221,7 @@ mod tests {
             async move { reader.read_small(&parts, body, "it is a test").await }
         };
         let silent = || Body::from_stream(stream::pending::<Result<&str, Infallible>>());
+        #[expect(clippy::disallowed_methods, reason = "the handles are kept, and awaited at the end")]
         let slow: Vec<_> = (0..STRANGERS_MAX).map(|_| tokio::spawn(read(silent()))).collect();
         while reader.strangers.available_permits() > 0 {
             tokio::task::yield_now().await;

@@ -161,6 +161,7 @@ async fn doctor_reports_what_is_away_and_waits_for_it() -> Result<()> {
     assert!(checks.iter().filter(|check| check["level"] == "problem").all(has_fix), "{checks:#?}");
 
     let (url, base) = (server.url(), scheduler.base.clone());
+    #[expect(clippy::disallowed_methods, reason = "the handle is kept, and awaited")]
     let waiting = tokio::spawn(async move { doctor(&url, &base, &["--wait", "5m"]).await });
     server.restart().await?;
     let (checks, code) = waiting.await??;
