@@ -97,7 +97,8 @@ async fn a_scheduler_killed_at_any_stage_of_a_revision_costs_one_call_at_most() 
     let _machine = machine().await;
     let proposal = |step: &str| {
         json!({"strategy": "workaround", "summary": "another way", "changes": [
-        {"retry_step": {"step": step, "agent_type": "sleep", "action": "sleep", "inputs": {"seconds": 1}}}]})
+        {"replace_step": {"step": step, "with": [
+            {"id": "instead", "agent_type": "sleep", "action": "sleep", "inputs": {"seconds": 1}}]}}]})
     };
     let (bad, good) = (proposal("nowhere"), proposal("second"));
     let mut town = Town::start(STAGES.iter().flat_map(|stage| stage.script(&bad, &good)).collect(), false).await?;
