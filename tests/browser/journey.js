@@ -80,6 +80,7 @@ async function approve(ben, id) {
   await hand.press(page.locator(".card-item").getByRole("link", { name: "Review and edit" }));
   const activities = page.locator("#edit-activities"), budget = page.locator("#edit-budget");
   await hand.write(activities.getByLabel("Agent"), "sleep");
+  await hand.write(activities.getByLabel("Action"), "sleep");
   await hand.write(activities.getByLabel("Inputs (JSON)"), '{"seconds": 3600}');
   await hand.write(activities.getByLabel("Time limit (ms)"), "7200000");
   await hand.write(budget.getByLabel("Inputs (JSON)"), '{"budget": 2000, "currency": "USD", "days": 3, "travellers": 1, "flights": "{{ steps.flights.outputs.total }}", "hotels": "{{ steps.hotels.outputs.total }}", "activities": 100}');
