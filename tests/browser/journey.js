@@ -116,6 +116,19 @@ async function retry(ann, id) {
   await page.waitForFunction((old) => !location.hash.includes(old), id);
 }
 
+/** Approves the new plan with the agent that finds activities: a sleep gives none, and no other agent takes its place. */
+async function repair(ben) {
+  const { page, hand } = ben;
+  await hand.visit("Approvals");
+  await hand.press(page.locator(".card-item").getByRole("link", { name: "Review and edit" }));
+  const activities = page.locator("#edit-activities");
+  await hand.write(activities.getByLabel("Agent"), "activity_agent");
+  await hand.write(activities.getByLabel("Action"), "find_activities");
+  await hand.write(activities.getByLabel("Inputs (JSON)"), '{"destination": "Paris", "count": 5}');
+  await hand.press(page.getByRole("button", { name: "Approve with 1 change" }));
+  await confirm(ben, "Approve with changes", "a real walk");
+}
+
 async function discard(ben) {
   const { page, hand } = ben;
   await hand.visit("Dead letters");
@@ -153,9 +166,7 @@ async function journey(Hand, begin) {
   await retry(ann, id);
   const fork = planOf(ann.page);
   await head(ann.page, "awaiting approval");
-  await ben.hand.visit("Approvals");
-  await ben.hand.press(ben.page.locator(".card-item").getByRole("button", { name: "Approve plan" }));
-  await confirm(ben, "Approve plan");
+  await repair(ben);
   await head(ann.page, "completed");
   await archived(goalmill, fork);
   await search(ann, fork);
