@@ -204,6 +204,9 @@ pub struct StepIterated {
     pub iteration: u32,
     /// What it gave; the next one sees them as `previous.outputs`.
     pub outputs: Json,
+    /// They are incomplete: a partial success.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// The next one begins then, Unix milliseconds.
     pub due_ms: u64,
     /// US dollars the attempt cost.

@@ -198,6 +198,8 @@ impl StepEvent {
             (iterated.cost, iterated.tokens)
         } else if let Self::Undone(undone) = self {
             (undone.cost, undone.tokens)
+        } else if let Self::Cancelled(cancelled) = self {
+            (cancelled.cost, cancelled.tokens)
         } else if let Self::Decomposed(decomposed) = self {
             (decomposed.cost, decomposed.tokens)
         } else if let Self::CallRecorded(call) = self {

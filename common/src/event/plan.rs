@@ -150,6 +150,9 @@ pub struct CleanupStarted {
     pub undo: Vec<StepId>,
     /// The plan ends then at the latest, Unix milliseconds.
     pub due_ms: u64,
+    /// Plans inside it end first. From then on the clean-up has so many milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_inside_ms: Option<u64>,
 }
 
 /// The goal of a plan was accepted; always the first event.

@@ -114,7 +114,7 @@ events! {
         /// It is skipped.
         Skipped(StepSkipped) = "step_skipped": End, sample r#"{"cause":"condition"}"#;
         /// It will not be done.
-        Cancelled(Reason) = "step_cancelled": End;
+        Cancelled(StepCancelled) = "step_cancelled": End;
     }
 }
 
@@ -233,6 +233,27 @@ pub struct ItemWork {
     /// Nobody knows what it gave; otherwise that is in the outputs of the map.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
+}
+
+/// A step is stopped, because the plan ends or a revision needs it no more.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepCancelled {
+    /// In one line; empty when none was given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// US dollars that the plan inside it cost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    /// Tokens that the plan inside it took.
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+}
+
+impl StepCancelled {
+    /// A step that is stopped for this reason, for nothing.
+    pub fn boxed(reason: impl Into<String>) -> Box<Self> {
+        Box::new(Self { reason: reason.into(), ..Self::default() })
+    }
 }
 
 /// A step failed for good.

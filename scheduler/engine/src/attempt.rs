@@ -221,6 +221,10 @@ impl Turn<'_> {
     }
 
     fn time_out(&mut self, i: StepIndex, failure: Failure) {
+        if self.state.has_sub_plan(i) {
+            // The step ends with its plan.
+            return self.stop_sub_plan(i);
+        }
         self.cancel_attempt(i);
         if self.state.runs_in_engine(i) {
             self.give_up(i, failure, Spent::default());

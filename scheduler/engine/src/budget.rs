@@ -168,8 +168,7 @@ impl PlanState {
         if all.tokens.is_none() && all.cost.is_none() {
             return None;
         }
-        let is_alone = self.plan.strategy == Strategy::Sequential || self.plan.max_parallel == Some(1);
-        let shares = if is_alone { 1 } else { 1 + self.shares_beside(i) };
+        let shares = if self.plan.strategy == Strategy::Sequential { 1 } else { 1 + self.shares_beside(i) };
         let room = self.unreserved(i);
         Some(CallBudget {
             tokens: all.tokens.and(room.tokens).map(|room| room / u64::from(shares)),

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use goalmill_common::event::{CleanupStarted, PlanEnded, PlanEvent, SkipCause, StepCompleted, StepEvent, StepUndone};
+use goalmill_common::event::{
+    CleanupStarted, PlanEnded, PlanEvent, SkipCause, StepCancelled, StepCompleted, StepEvent, StepUndone,
+};
 use goalmill_common::failure::Failure;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
@@ -11,7 +13,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::UndoOn;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use crate::PlanState;
+use crate::{PlanState, SubPlanEnd};
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::report::Spent;
@@ -25,12 +27,17 @@ impl Turn<'_> {
         }
         let undo = self.state.to_undo(outcome.status);
         self.skip_needless_undos(&undo, outcome.status);
-        if undo.is_empty() && !self.state.has_always() {
+        let holds = !self.state.holders.is_empty();
+        if undo.is_empty() && !self.state.has_always() && !holds {
             return self.emit_end(outcome);
         }
-        let due_ms = self.after(self.context.limits.cleanup_ms);
+        let limit_ms = self.context.limits.cleanup_ms;
+        // Each plan inside may take the time of its own clean-up, once those inside it have.
+        let levels = 1 + u64::from(self.depth_max().saturating_sub(self.state.depth()));
+        let due_ms = self.after(if holds { limit_ms.saturating_mul(levels) } else { limit_ms });
         let undo = undo.into_iter().map(|i| self.id_of(i)).collect();
-        self.emit_plan(PlanEvent::CleanupStarted(Box::new(CleanupStarted { outcome, undo, due_ms })));
+        let started = CleanupStarted { outcome, undo, due_ms, after_inside_ms: holds.then_some(limit_ms) };
+        self.emit_plan(PlanEvent::CleanupStarted(Box::new(started)));
         self.finished.clear();
         self.unlock_cleanup();
         self.advance_cleanup();
@@ -153,8 +160,21 @@ impl Turn<'_> {
         }
     }
 
+    /// A plan inside has ended while this one waits for it. The clean-up begins after the last one.
+    pub(crate) fn inside_ended(&mut self, i: StepIndex, end: &SubPlanEnd) {
+        let usage = end.usage.bounded();
+        let reason = "the plan around it ends".to_owned();
+        let cancelled = StepCancelled { reason, cost: usage.cost, tokens: usage.tokens };
+        self.emit_step(i, StepEvent::Cancelled(Box::new(cancelled)));
+        self.unlock_cleanup();
+        self.advance_cleanup();
+    }
+
     /// Lets the next undo step begin, or after the last one all `always` steps.
     pub(crate) fn unlock_cleanup(&mut self) {
+        if self.state.cleanup.as_ref().is_some_and(|cleanup| cleanup.is_stopping()) {
+            return;
+        }
         match self.state.cleanup.as_ref().and_then(|cleanup| cleanup.next_undo()) {
             Some(next) => self.try_unlock(next),
             None => {
@@ -188,10 +208,15 @@ impl Turn<'_> {
 }
 
 impl PlanState {
-    /// Whether the end of the plan waits for clean-up steps.
+    /// Whether the end of the plan waits for clean-up steps, or for plans inside it.
     pub(crate) fn runs_cleanup(&self) -> bool {
         let begun = matches!(self.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
-        begun && self.cleanup.is_none() && !self.graph.cleanup_steps().is_empty()
+        begun && self.cleanup.is_none() && (!self.graph.cleanup_steps().is_empty() || !self.holders.is_empty())
+    }
+
+    /// Whether a step's plan ends because this one does.
+    pub(crate) fn is_stopping(&self, i: StepIndex) -> bool {
+        self.cleanup.is_some() && self.holders.contains(&i) && !self.plan.steps[i].is_cleanup()
     }
 
     /// Clean-up steps that are not final.
@@ -279,6 +304,9 @@ impl PlanState {
                 None => !spec.is_cleanup(),
             };
         };
+        if cleanup.is_stopping() {
+            return false;
+        }
         match &spec.undoes {
             Some(_) => cleanup.next_undo() == Some(i),
             None => spec.always && cleanup.next_undo().is_none(),
@@ -303,7 +331,8 @@ impl PlanState {
         let find = |id: &StepId| self.graph.find(id.as_str()).ok_or_else(|| id.clone());
         let undo = started.undo.iter().map(find).collect::<Result<_, _>>()?;
         let outcome = PlanEnded { cancelled: Vec::new(), ..started.outcome.clone() };
-        let mut cleanup = Cleanup::new(outcome, undo, started.due_ms, seq);
+        let stopping = self.holders.len();
+        let mut cleanup = Cleanup::new(outcome, undo, started.due_ms, seq).after(stopping, started.after_inside_ms);
         // By hand, or by a revision.
         cleanup.pass_ended(&self.steps);
         self.cleanup = Some(Box::new(cleanup));

@@ -166,7 +166,8 @@ impl<'a> Turn<'a> {
         self.work.add(0, self.state.meter.take());
         self.state.meter.begin(u64::MAX);
         let has_room = self.state.has_room();
-        if has_room && (!self.had_room || self.freed) {
+        // Plans around it may have waited for a plan that has ended.
+        if has_room && (!self.had_room || self.freed) || self.freed && self.state.is_final() {
             self.effects.push(Effect::Room);
         }
         Decision { records: self.records, effects: self.effects, family: self.requests, work: self.work }

@@ -2,13 +2,14 @@
 
 use goalmill_common::command::Verb;
 use goalmill_common::event::{
-    PlanEnded, PlanEvent, Reason, ReplanTriggered, SkipCause, StepEvent, StepFailed, StepSkipped,
+    PlanEnded, PlanEvent, Reason, ReplanTriggered, SkipCause, StepCancelled, StepEvent, StepFailed, StepSkipped,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
-use goalmill_common::plan::OnFailure;
+use goalmill_common::plan::{Collect, OnFailure};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::text::shorten;
 
 use crate::Effect;
 use crate::PlanState;
@@ -21,6 +22,8 @@ use crate::revise::trigger_of;
 /// Steps that the end of a plan cancels with an event each; of more, the end lists the ids, so that it stays smaller than
 /// the plan.
 const CANCEL_EVENTS_MAX: usize = 1_000;
+/// Longest message about failures inside a plan, in characters: a plan inside a plan tells those inside it.
+const FAILURES_CHARS: usize = 1_000;
 /// Longest reason of a plan's end that its steps repeat, in characters.
 const REASON_CHARS_MAX: usize = 200;
 
@@ -111,14 +114,16 @@ impl Turn<'_> {
         self.end_plan(PlanEnded { status: PlanStatus::Cancelled, failure: None, reason, cancelled });
     }
 
-    /// Cancels every step that is not final, with events of their own. Returns those that the plan's end must list
-    /// instead, because there are too many of them.
+    /// Cancels every step that is not final, with events of their own, and stops the plans inside it, whose steps end with
+    /// them. Returns those that the plan's end must list instead, because there are too many of them.
     pub(crate) fn cancel_steps(&mut self, why: &str, reason: &str) -> Vec<StepId> {
         let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
         let why = if reason.is_empty() { why.to_owned() } else { format!("{why}: {reason}") };
         let keeps = self.state.runs_cleanup();
         let open = |turn: &Self| -> Vec<StepIndex> {
-            let is_kept = |i: &StepIndex| keeps && turn.state.plan.steps[*i].is_cleanup();
+            let is_kept = |i: &StepIndex| {
+                keeps && (turn.state.plan.steps[*i].is_cleanup() || turn.state.holders.contains(i))
+            };
             turn.state.indices().filter(|i| !turn.status_of(*i).is_final() && !is_kept(i)).collect()
         };
         self.cancel_attempts(&why, keeps);
@@ -127,7 +132,7 @@ impl Turn<'_> {
             return open.into_iter().map(|i| self.id_of(i)).collect();
         }
         for i in open {
-            self.emit_step(i, StepEvent::Cancelled(Reason::boxed(why.as_str())));
+            self.emit_step(i, StepEvent::Cancelled(StepCancelled::boxed(why.as_str())));
         }
         Vec::new()
     }
@@ -135,12 +140,19 @@ impl Turn<'_> {
     /// - `keeps`: whether clean-up steps stay; the undo step of what a revision removed begins again then.
     fn cancel_attempts(&mut self, why: &str, keeps: bool) {
         for i in self.state.indices() {
-            if self.status_of(i).is_in_flight() || self.state.steps[i].awaits_plan() {
-                self.cancel_attempt(i);
-                let is_kept = keeps && self.state.plan.steps[i].is_cleanup();
-                let why = Reason::boxed(why);
-                self.emit_step(i, if is_kept { StepEvent::Recalled(why) } else { StepEvent::Cancelled(why) });
+            if !self.status_of(i).is_in_flight() && !self.state.steps[i].awaits_plan() {
+                continue;
             }
+            let is_kept = keeps && self.state.plan.steps[i].is_cleanup();
+            if keeps && !is_kept && self.state.has_sub_plan(i) {
+                self.stop_sub_plan(i);
+                continue;
+            }
+            self.cancel_attempt(i);
+            self.emit_step(i, match is_kept {
+                true => StepEvent::Recalled(Reason::boxed(why)),
+                false => StepEvent::Cancelled(StepCancelled::boxed(why)),
+            });
         }
         self.remember_timers();
     }
@@ -195,6 +207,28 @@ impl PlanState {
     /// Whether a step has failed, and no step that ran for this failure is completed.
     pub(crate) fn has_open_failure(&self) -> bool {
         self.failed_steps().any(|i| !self.is_handled(i))
+    }
+
+    /// What a plan that ended in part tells the step around it: how many of its steps failed, or are partial, and the first
+    /// of these.
+    pub(crate) fn tolerated_failures(&self) -> Option<Failure> {
+        if self.status != PlanStatus::Partial {
+            return None;
+        }
+        let is_open = |i: StepIndex| self.steps[i].status == StepStatus::Failed && !self.is_handled(i);
+        let error = |i: StepIndex| self.steps[i].failure().filter(|_| is_open(i));
+        let errors = self.indices().filter_map(|i| Some((i, error(i).or_else(|| self.steps[i].errors().first())?)));
+        let errors: Vec<(StepIndex, &Failure)> = errors.collect();
+        let (i, first) = errors.first()?;
+        let all = self.plan.steps.iter().filter(|step| !step.is_cleanup()).count();
+        let what = if self.plan.collect == Collect::List { "items" } else { "steps" };
+        let message = format!(
+            "{} of {all} {what} did not succeed; the first, `{}`: {}",
+            errors.len(),
+            self.plan.steps[*i].id,
+            first.message
+        );
+        Some(Failure { message: shorten(&message, FAILURES_CHARS).into_owned(), retry_after_ms: None, ..(*first).clone() })
     }
 
     /// A failure that ends the plan, because the steps that should have handled it are not completed either.

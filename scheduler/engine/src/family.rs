@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use goalmill_common::command::Submit;
+use goalmill_common::command::{Submit, Verb};
 use goalmill_common::event::{FamilyGrew, Parent, PlanEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
@@ -35,6 +35,8 @@ pub(crate) enum FamilyRequest {
     ClaimEvent { plan: PlanId, name: String, key: String },
     /// Count what a plan has more, in the outermost plan.
     Grow { plan: PlanId, grown: FamilyGrew },
+    /// Stop the plan of a step, which reports its end once its clean-up has run.
+    Stop { plan: PlanId, parent: Box<Parent> },
     /// Give a command to a sub-plan, to the parent or to the plan itself.
     Give { plan: PlanId, command: Box<Command> },
 }
@@ -61,6 +63,11 @@ pub trait FamilyPlans {
 
     /// The state of a plan in memory.
     fn plan_state(&self, key: Self::Key) -> &PlanState;
+
+    /// Number of dispatched steps of a plan whose outputs are looked up in the cache. Each keeps a place.
+    fn looked_up(&self, _: Self::Key) -> u32 {
+        0
+    }
 
     /// Decides a command to one plan with [`crate::decide()`].
     fn decide_command(
@@ -100,6 +107,7 @@ pub fn settle_family<P: FamilyPlans>(plans: &mut P, key: P::Key, decision: Decis
             FamilyRequest::Grow { plan, grown } => family.grow(&plan, grown),
             FamilyRequest::ReportEvent { plan, id } => family.report_event(&plan, &id),
             FamilyRequest::ClaimEvent { plan, name, key } => family.claim_event(&plan, &name, &key),
+            FamilyRequest::Stop { plan, parent } => family.stop(&plan, *parent),
             FamilyRequest::Give { plan, command } => family.give(&plan, *command),
         }
     }
@@ -139,7 +147,20 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
                 }
             }
         };
-        self.requests.extend(parent.map(|parent| report_refusal(parent, refused)));
+        self.requests.extend(parent.map(|parent| report_stopped(parent, PlanStatus::Failed, Some(refused))));
+    }
+
+    /// Cancels the plan of a step. One that is in its clean-up ends after it; one that is not in memory is in quarantine,
+    /// and nobody waits for it.
+    fn stop(&mut self, plan: &PlanId, parent: Parent) {
+        match self.plans.find_plan(plan).map(|key| self.plans.plan_state(key)) {
+            None => self.requests.push_back(report_stopped(parent, PlanStatus::Cancelled, None)),
+            Some(state) if state.cleanup.is_some() => {}
+            Some(_) => {
+                let reason = "the parent step has ended".into();
+                self.give(plan, Command::Verb(Verb::Cancel { reason }));
+            }
+        }
     }
 
     /// Counts what a plan has more, in the outermost plan of its family.
@@ -280,11 +301,11 @@ impl PlanState {
     }
 }
 
-/// Reports to the step of a sub-plan that it was refused.
-fn report_refusal(parent: Parent, failure: Failure) -> FamilyRequest {
-    let (status, outputs, usage) = (PlanStatus::Failed, Json::empty_object(), Usage::default());
+/// Reports to the step of a sub-plan that it has not run, or runs no more.
+fn report_stopped(parent: Parent, status: PlanStatus, failure: Option<Failure>) -> FamilyRequest {
+    let (outputs, usage) = (Json::empty_object(), Usage::default());
     let (step, attempt) = (parent.step, parent.attempt);
-    let ended = Command::SubPlanEnded { step, attempt, status, outputs, usage, failure: Some(failure), items: None };
+    let ended = Command::SubPlanEnded { step, attempt, status, outputs, usage, failure, items: None };
     FamilyRequest::Give { plan: parent.plan, command: Box::new(ended) }
 }
 
@@ -297,7 +318,7 @@ pub(crate) fn report_end(state: &PlanState) -> Option<FamilyRequest> {
         status: state.status,
         outputs: state.sub_plan_outputs(),
         usage: state.usage,
-        failure: state.ended().and_then(|ended| ended.failure.clone()),
+        failure: state.ended().and_then(|ended| ended.failure.clone()).or_else(|| state.tolerated_failures()),
         items: state.work_of_items(),
     };
     Some(FamilyRequest::Give { plan: parent.plan, command: Box::new(ended) })

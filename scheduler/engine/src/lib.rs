@@ -80,6 +80,7 @@ mod family_events;
 
 mod explain;
 mod fork;
+mod places;
 mod plan_size;
 mod queries;
 mod replan_context;
@@ -100,6 +101,7 @@ pub use graph::StepIndex;
 pub use hook::{HookAnswer, HookRuling};
 pub use hook_question::HookQuestion;
 pub use payload_loads::LoadedPayload;
+pub use places::{can_dispatch_in_family, family_members, has_room_in_family};
 pub use react::pending;
 pub use recording::InputRecording;
 pub use replan_context::replan_context;

@@ -152,9 +152,15 @@ impl PlanState {
         self.in_flight
     }
 
-    /// Whether the plan's limit allows one more step in flight.
+    /// Number of steps in flight that take a place: a step that holds a plan takes none.
+    pub fn places_taken(&self) -> u32 {
+        self.in_flight - self.holding
+    }
+
+    /// Whether the plan's limit allows one more step in flight, as far as its own steps go: see
+    /// [`crate::has_room_in_family`].
     pub fn has_room(&self) -> bool {
-        self.status == PlanStatus::Running && self.in_flight < self.width()
+        self.status == PlanStatus::Running && self.places_taken() < self.width()
     }
 
     /// Whether this ready step may be dispatched.
@@ -174,8 +180,9 @@ impl PlanState {
     pub(crate) fn is_offered(&self, i: StepIndex) -> bool {
         match self.plan.strategy {
             Strategy::Sequential => !self.runs_in_engine(i) && self.step_in_turn() == Some(i),
-            Strategy::Adaptive => !self.is_wait(i),
-            Strategy::Parallel => (self.plan.max_parallel.is_some() && !self.is_wait(i)) || !self.runs_in_engine(i),
+            // Waits and steps that hold a plan take no place.
+            Strategy::Adaptive | Strategy::Parallel if self.is_limited() => !self.is_wait(i) && !self.starts_plan(i),
+            Strategy::Adaptive | Strategy::Parallel => !self.runs_in_engine(i),
         }
     }
 
@@ -192,15 +199,23 @@ impl PlanState {
         let may_start = |i: &StepIndex| is_free(i) && self.may_start_sub_plan(*i);
         let may_run = |i: &StepIndex| if self.runs_inline(*i) { is_free(i) } else { may_start(i) };
         let wait = || self.ready_waits.iter().copied().find(is_free);
+        let sub_plan = || self.ready_sub_plans.iter().copied().find(may_start);
         match self.plan.strategy {
             Strategy::Sequential => self.step_in_turn().filter(|i| self.runs_in_engine(*i) && may_run(i)),
-            Strategy::Adaptive => wait(),
-            Strategy::Parallel if self.plan.max_parallel.is_some() => wait(),
-            Strategy::Parallel => wait().or_else(|| {
-                let sub_plan = || self.ready_sub_plans.iter().find(|i| may_start(i));
-                self.ready_inline.iter().find(|i| is_free(i)).or_else(sub_plan).copied()
-            }),
+            Strategy::Adaptive | Strategy::Parallel if self.is_limited() => wait().or_else(sub_plan),
+            Strategy::Adaptive | Strategy::Parallel => {
+                wait().or_else(|| self.ready_inline.iter().copied().find(is_free)).or_else(sub_plan)
+            }
         }
+    }
+
+    /// Whether the number of its steps in flight is limited.
+    fn is_limited(&self) -> bool {
+        self.plan.strategy == Strategy::Adaptive || self.plan.max_parallel.is_some()
+    }
+
+    fn starts_plan(&self, i: StepIndex) -> bool {
+        self.plan.steps[i].starts_plan()
     }
 
     /// Whether there may be a step for [`Self::next_engine_step`].
@@ -302,8 +317,8 @@ impl PlanState {
 
     /// Whether every step is final, but for those of the clean-up, or every step of the clean-up.
     pub(crate) fn is_done(&self) -> bool {
-        if self.cleanup.is_some() {
-            return self.open_cleanup == 0;
+        if let Some(cleanup) = &self.cleanup {
+            return self.open_cleanup == 0 && !cleanup.is_stopping();
         }
         let done = self.counts.completed + self.counts.failed + self.counts.skipped;
         self.undoing.is_empty() && done + self.open_cleanup == self.counts.total

@@ -114,6 +114,11 @@ pub(crate) struct RenderedItem {
 }
 
 impl RenderedItem {
+    /// An item whose condition is false.
+    fn passed_over(spec: &Step) -> Self {
+        Self { inputs: Json::default(), runs: false, question: None, wait: spec.wait.clone(), cache_key: None }
+    }
+
     /// Bytes of what is rendered.
     pub(crate) fn bytes(&self) -> usize {
         let wait = self.wait.as_ref().map(|wait| [&wait.until, &wait.key]);
@@ -136,18 +141,22 @@ pub(crate) fn item(
     let place = format!("item {} of the map", locals.get(1).map_or("", |(_, index)| index.text()));
     let what = |part: &str| format!("{part} of {place} cannot be evaluated");
     let within = ScopeParts { locals, ..ScopeParts::at(now_ms) };
-    let inputs = if expression::is_plain(spec.inputs.text()) {
-        spec.inputs.clone()
-    } else {
-        let inputs = |scope: &Scope<'_>| expression::render(&spec.inputs, scope, limits);
-        with_scope_and(state, i, within, inputs, &what("the inputs"))?
-    };
     let runs = match &spec.when {
         Some(when) if is_of_item(spec) => {
             let condition = |scope: &Scope<'_>| expression::is_true(when, scope, limits);
             with_scope_and(state, i, within, condition, &what("the condition"))?
         }
         Some(_) | None => true,
+    };
+    if !runs {
+        // Nothing that the condition guards is evaluated.
+        return Ok(RenderedItem::passed_over(spec));
+    }
+    let inputs = if expression::is_plain(spec.inputs.text()) {
+        spec.inputs.clone()
+    } else {
+        let inputs = |scope: &Scope<'_>| expression::render(&spec.inputs, scope, limits);
+        with_scope_and(state, i, within, inputs, &what("the inputs"))?
     };
     let question = spec.ask.as_ref().map(|ask| {
         let question = |scope: &Scope<'_>| expression::render_text(&ask.question, scope, limits);
@@ -173,7 +182,7 @@ pub(crate) fn item(
         }
     }
     let (question, cache_key) = (question.transpose()?, cache_key.transpose()?);
-    Ok(RenderedItem { inputs, runs, question, wait, cache_key })
+    Ok(RenderedItem { inputs, runs: true, question, wait, cache_key })
 }
 
 /// Renders the undo step of one item of a map.

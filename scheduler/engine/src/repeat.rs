@@ -32,8 +32,8 @@ impl Turn<'_> {
             Err(why) => Some(why.into_failure()),
         };
         let due_ms = self.after(if failure.is_none() { repeat.delay_ms } else { 0 });
-        let StepCompleted { outputs, cost, tokens, usage, duration_ms, .. } = completed;
-        let iterated = StepIterated { iteration, outputs, due_ms, cost, tokens, usage, duration_ms };
+        let StepCompleted { outputs, partial, cost, tokens, usage, duration_ms, .. } = completed;
+        let iterated = StepIterated { iteration, outputs, partial, due_ms, cost, tokens, usage, duration_ms };
         self.emit_step(i, StepEvent::Iterated(Box::new(iterated)));
         match failure {
             // The iteration is done all the same.

@@ -65,6 +65,10 @@ pub struct PlanState {
     /// Calls of language models for the plan.
     pub(crate) calls: ModelCallLog,
     pub(crate) in_flight: u32,
+    /// Steps for which a plan runs: in their place, or for one of their calls.
+    pub(crate) holders: BTreeSet<StepIndex>,
+    /// Those of them that are in flight: they take no place themselves.
+    pub(crate) holding: u32,
     pub(crate) reserved: ReservedEstimates,
     /// What calls and sub-plans may use up beside the estimates.
     pub(crate) granted: GrantedBudgets,
@@ -150,6 +154,10 @@ pub(crate) struct Cleanup {
     pub(crate) began: u64,
     /// Undo steps at the beginning of the list that have ended.
     passed: usize,
+    /// Plans inside that end first.
+    stopping: usize,
+    /// The time that the clean-up has after them, in milliseconds.
+    after_inside_ms: Option<u64>,
 }
 
 impl Cleanup {
@@ -157,7 +165,25 @@ impl Cleanup {
     ///
     /// - `began`: the number of the event that began it.
     pub(crate) fn new(outcome: PlanEnded, undo: Vec<StepIndex>, due_ms: u64, began: u64) -> Self {
-        Self { outcome, undo, due_ms, began, passed: 0 }
+        Self { outcome, undo, due_ms, began, passed: 0, stopping: 0, after_inside_ms: None }
+    }
+
+    /// The same, once so many plans inside have ended.
+    pub(crate) fn after(self, stopping: usize, after_inside_ms: Option<u64>) -> Self {
+        Self { stopping, after_inside_ms, ..self }
+    }
+
+    /// Whether plans inside have not ended.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping > 0
+    }
+
+    /// A plan inside has ended.
+    pub(crate) fn inside_ended(&mut self, time_ms: u64) {
+        self.stopping = self.stopping.saturating_sub(1);
+        if let (0, Some(limit_ms)) = (self.stopping, self.after_inside_ms) {
+            self.due_ms = time_ms.saturating_add(limit_ms);
+        }
     }
 
     /// The undo step that runs, or runs next.
@@ -247,6 +273,8 @@ impl PlanState {
             recorded_bytes: 0,
             calls: ModelCallLog::default(),
             in_flight: 0,
+            holders: BTreeSet::new(),
+            holding: 0,
             reserved: ReservedEstimates::default(),
             granted: GrantedBudgets::default(),
             waits_for_budget: BTreeSet::new(),

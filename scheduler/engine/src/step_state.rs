@@ -260,6 +260,11 @@ impl StepState {
         self.details.as_ref().and_then(|details| details.failure.as_ref())
     }
 
+    /// What is missing in its outputs, and why.
+    pub(crate) fn errors(&self) -> &[Failure] {
+        self.details.as_ref().map_or(&[], |details| &details.errors)
+    }
+
     pub(crate) fn reason(&self) -> &str {
         self.details.as_ref().map_or("", |details| &details.reason)
     }

@@ -85,6 +85,12 @@ impl Turn<'_> {
         self.requests.push(FamilyRequest::Give { plan, command });
     }
 
+    /// Stops the plan of a step, or of one of its calls, which reports its end.
+    pub(crate) fn stop_sub_plan(&mut self, i: StepIndex) {
+        let (plan, parent) = (self.state.sub_plan_id(i), Box::new(self.state.as_parent(i)));
+        self.requests.push(FamilyRequest::Stop { plan, parent });
+    }
+
     /// Sends a request to all running sub-plans.
     pub(crate) fn ask_sub_plans(&mut self, verb: &Verb) {
         let running: Vec<StepIndex> = self.state.indices().filter(|i| self.state.has_sub_plan(*i)).collect();
@@ -112,12 +118,17 @@ impl Turn<'_> {
         match failure {
             Some(failure) if failure.code == PLAN_TIMEOUT && self.is_out_of_time(i) => step_timeout(),
             Some(failure) => failure,
+            None if self.is_out_of_time(i) => step_timeout(),
             None => Failure::new(FailureClass::Permanent, "SUB_PLAN_FAILED", format!("its plan was {status}")),
         }
     }
 
     pub(crate) fn sub_plan_ended(&mut self, step: &StepId, attempt: u32, end: SubPlanEnd) -> Result<(), Rejection> {
         let i = self.find(step)?;
+        if self.state.is_stopping(i) && self.state.steps[i].attempt == attempt {
+            self.inside_ended(i, &end);
+            return Ok(());
+        }
         let at = &self.state.steps[i];
         if at.attempt == attempt
             && at.awaits_plan()
@@ -149,6 +160,7 @@ impl Turn<'_> {
         let at = &self.state.steps[i];
         let duration_ms = Some(self.now_ms.saturating_sub(at.started_ms));
         let spent = Spent { cost: usage.cost, tokens: usage.tokens, split: None, duration_ms };
+        let (partial, failure_inside) = (status == PlanStatus::Partial, failure.clone().filter(|_| is_done));
         let failure = if is_done {
             self.output_mismatch(i, &outputs).map(Failure::with_unknown_outcome)
         } else {
@@ -158,7 +170,8 @@ impl Turn<'_> {
             // The sub-plan has done its own retries: the step is not retried.
             Some(failure) => self.give_up(i, failure, spent),
             None => {
-                let completed = StepCompleted { outputs, items, ..spent.into_completed() };
+                let errors: Vec<Failure> = failure_inside.into_iter().collect();
+                let completed = StepCompleted { outputs, items, partial, errors, ..spent.into_completed() };
                 let completed = self.ask_hooks_after(i, completed).and_then(|completed| self.iterate(i, completed));
                 if let Some(completed) = completed {
                     self.emit_step(i, StepEvent::Completed(Box::new(completed)));
@@ -256,14 +269,7 @@ impl PlanState {
             routes: Vec::new(),
             goal: None,
         });
-        let depth = self.depth() + 1;
-        let parent = Parent {
-            plan: self.accepted.plan_id.clone(),
-            step: spec.id.clone(),
-            attempt: step.attempt,
-            depth,
-            root: self.parent().map(|parent| parent.family().clone()),
-        };
+        let parent = self.as_parent(i);
         let submit = Submit {
             goal,
             plan,
@@ -275,6 +281,17 @@ impl PlanState {
             fork: None,
         };
         FamilyRequest::Start { plan: id, submit: Box::new(submit) }
+    }
+
+    /// What the plan of a step's current attempt knows of the step.
+    pub(crate) fn as_parent(&self, i: StepIndex) -> Parent {
+        Parent {
+            plan: self.accepted.plan_id.clone(),
+            step: self.plan.steps[i].id.clone(),
+            attempt: self.steps[i].attempt,
+            depth: self.depth() + 1,
+            root: self.parent().map(|parent| parent.family().clone()),
+        }
     }
 
     /// Returns a sub-plan's outputs for its parent's step: those of its last completed `finish` step, or else

@@ -172,6 +172,8 @@ impl PlanState {
             }
             if let (StepStatus::Failed | StepStatus::Skipped, Some(failure)) = (step.status, step.failure()) {
                 failures.insert(spec.id.to_string(), serde_json::to_value(failure).unwrap_or(Value::Null));
+            } else if let Some(error) = step.errors().first() {
+                failures.insert(spec.id.to_string(), serde_json::to_value(error).unwrap_or(Value::Null));
             }
         }
         let plan_id = self.id().clone();

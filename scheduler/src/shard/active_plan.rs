@@ -67,15 +67,9 @@ impl ActivePlan {
         }
     }
 
-    /// Whether the plan's limit allows one more step, beside those that are looked up in the cache.
-    pub(super) fn has_room(&self) -> bool {
-        let taken = self.state.in_flight().saturating_add(to_u32(self.lookups.len()));
-        self.state.has_room() && (self.lookups.is_empty() || taken < self.state.width())
-    }
-
-    /// Whether this ready step may be dispatched.
-    pub(super) fn can_dispatch(&self, step: StepIndex) -> bool {
-        self.has_room() && self.state.can_dispatch(step)
+    /// Number of dispatched steps whose outputs are looked up in the cache.
+    pub(super) fn looked_up(&self) -> u32 {
+        to_u32(self.lookups.len())
     }
 
     /// Adds the plan to the turn; returns whether it was not part of it.

@@ -20,7 +20,7 @@ use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
     Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, FamilyUse, InputRecording, PlanState, Rejection,
-    StepIndex, SubmitCommand, Timer, TokenKey, decide, decide_in_family, settle_family, submit,
+    StepIndex, SubmitCommand, Timer, TokenKey, can_dispatch_in_family, decide, decide_in_family, settle_family, submit,
 };
 use goalmill_plan::validate::Policy;
 
@@ -196,7 +196,7 @@ impl VirtualShard {
     fn dispatch_next(&mut self) -> bool {
         let may_start = |(_, _, _, key, step): &&(u8, u64, u64, usize, u32)| {
             let state = &self.members[*key].state;
-            !state.is_final() && state.can_dispatch(StepIndex(*step))
+            !state.is_final() && can_dispatch_in_family(self, *key, StepIndex(*step))
         };
         let Some(place) = self.ready.iter().find(may_start).copied() else { return false };
         self.ready.remove(&place);

@@ -15,6 +15,7 @@ pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, n
     if old.is_in_flight() != new.is_in_flight() {
         count_in_flight(state, i, new.is_in_flight());
     }
+    track_call_plan(state, i);
     if old == StepStatus::Ready || new == StepStatus::Ready {
         track_engine_step(state, i, new == StepStatus::Ready);
     }
@@ -40,6 +41,8 @@ fn end_cleanup_step(state: &mut PlanState, i: StepIndex) {
 /// Recomputes from the steps' statuses what is in flight, what it holds, and which steps have their turn.
 pub(crate) fn recount_steps(state: &mut PlanState) {
     state.in_flight = 0;
+    state.holders.clear();
+    state.holding = 0;
     state.reserved = ReservedEstimates::default();
     state.resources_held = vec![0; state.graph.resources()];
     state.ready_inline.clear();
@@ -53,6 +56,7 @@ pub(crate) fn recount_steps(state: &mut PlanState) {
         if status.is_in_flight() {
             count_in_flight(state, i, true);
         }
+        track_call_plan(state, i);
         if status == StepStatus::Ready {
             track_engine_step(state, i, true);
         }
@@ -94,6 +98,21 @@ fn count_in_flight(state: &mut PlanState, i: StepIndex, begins: bool) {
     state.reserved.count(&state.plan.steps[i], begins);
     for count in held.into_iter().chain([&mut state.in_flight]) {
         *count = if begins { *count + 1 } else { count.saturating_sub(1) };
+    }
+    if begins && state.plan.steps[i].kind == StepKind::Plan {
+        state.holders.insert(i);
+        state.holding += 1;
+    } else if !begins && state.holders.remove(&i) {
+        state.holding -= 1;
+    }
+}
+
+/// Tracks the steps one of whose calls waits for a plan. Such a step is not in flight.
+fn track_call_plan(state: &mut PlanState, i: StepIndex) {
+    if state.steps[i].awaits_plan() {
+        state.holders.insert(i);
+    } else if !state.steps[i].status.is_in_flight() && !state.holders.is_empty() {
+        state.holders.remove(&i);
     }
 }
 

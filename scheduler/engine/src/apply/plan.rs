@@ -305,10 +305,11 @@ fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<
 
 /// Cancels the open steps and whatever the plan waits for.
 ///
-/// - `keeps_cleanup`: whether the steps of the clean-up stay.
+/// - `keeps_cleanup`: whether the steps of the clean-up stay, and those whose plans end first.
 fn stop(state: &mut PlanState, time_ms: u64, keeps_cleanup: bool) {
-    for (spec, step) in state.plan.steps.iter().zip(&mut state.steps) {
-        if step.status.is_final() || keeps_cleanup && spec.is_cleanup() {
+    for (i, (spec, step)) in state.plan.steps.iter().zip(&mut state.steps).enumerate() {
+        let is_kept = |i| spec.is_cleanup() || state.holders.contains(&StepIndex::new(i));
+        if step.status.is_final() || keeps_cleanup && is_kept(i) {
             continue;
         }
         state.counts.shift(step.status, StepStatus::Cancelled);

@@ -80,7 +80,11 @@ pub(super) fn apply_step(
     let usage = event.usage();
     state.usage.add(usage.cost, usage.tokens);
     adjust_width(state, i, old, record.time_ms, event);
+    let is_stopping = state.is_stopping(i);
     transition(state, i, old, next, event.satisfies_dependents());
+    if let Some(cleanup) = state.cleanup.as_mut().filter(|_| is_stopping && next.is_final()) {
+        cleanup.inside_ended(record.time_ms);
+    }
     state.fold_grant(i, event);
     fold_budget_wait(state, i, event);
     Ok(())
@@ -279,6 +283,7 @@ fn iterate(step: &mut StepState, iterated: &StepIterated) {
     let details = step.details();
     details.failure = None;
     details.iterated = Some((iterated.iteration, iterated.outputs.clone()));
+    step.partial |= iterated.partial;
 }
 
 fn start_wait(step: &mut StepState, started: &StepWaitStarted) {
@@ -328,7 +333,7 @@ fn complete(step: &mut StepState, time_ms: u64, completed: &StepCompleted) {
     if completed.adjustments.is_some() {
         step.details().adjustments.clone_from(&completed.adjustments);
     }
-    step.partial = completed.partial;
+    step.partial |= completed.partial;
     if !completed.errors.is_empty() || !completed.suggested_adjustments.is_empty() {
         let details = step.details();
         details.errors.clone_from(&completed.errors);

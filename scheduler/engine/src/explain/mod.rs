@@ -249,10 +249,10 @@ impl PlanState {
         if self.status != PlanStatus::Running {
             return format!("but the plan is {}", self.status);
         }
-        if self.in_flight >= self.width() {
+        if self.places_taken() >= self.width() {
             return format!(
                 "but {} steps are in flight and the plan runs {} concurrently",
-                self.in_flight,
+                self.places_taken(),
                 self.width()
             );
         }

@@ -97,8 +97,10 @@ impl Audit {
             for id in &started.outcome.cancelled {
                 self.line(id).is_final = true;
             }
-            let mut rest = self.plan.steps.iter().filter(|step| !step.is_cleanup());
-            assert!(rest.all(|step| self.lines[&step.id].is_final), "clean-up begins when the rest has ended");
+            // Plans inside end first.
+            let is_inside = |line: &Line| line.suspended || line.in_flight && started.after_inside_ms.is_some();
+            let mut rest = self.plan.steps.iter().filter(|step| !step.is_cleanup()).map(|step| &self.lines[&step.id]);
+            assert!(rest.all(|line| line.is_final || is_inside(line)), "nothing of the rest goes on");
         } else if event.ends_plan() {
             let is_complete = self.lines.values().all(|line| line.is_final);
             assert!(is_complete || !matches!(event, PlanEvent::Completed(_)), "a completed plan has no open step");
@@ -201,6 +203,9 @@ impl Audit {
             assert!(is_turn, "clean-up steps begin after the outcome, and no others: {id}");
             let flies = |step: &Step| step.undoes.is_some() && self.lines[&step.id].in_flight;
             let undoing = self.plan.steps.iter().any(flies);
+            let is_over = |step: &Step| step.is_cleanup() || self.lines[&step.id].is_final;
+            let waits = spec.is_cleanup() && self.cleans && !self.plan.steps.iter().all(is_over);
+            assert!(!waits, "clean-up begins when the rest has ended");
             assert!(!spec.is_cleanup() || !undoing, "undo steps run one at a time, before all others: {id}");
             self.check_begin(&spec, attempt);
             let line = self.line(id);
@@ -358,7 +363,9 @@ impl Audit {
     }
 
     fn check_room(&self, spec: &Step) {
-        let in_flight = self.lines.values().filter(|line| line.in_flight).count();
+        // A step that holds a plan takes no place.
+        let takes_place = |step: &&Step| !step.starts_plan() && self.lines[&step.id].in_flight;
+        let in_flight = self.plan.steps.iter().filter(takes_place).count();
         let most = match self.plan.strategy {
             Strategy::Sequential => 1,
             Strategy::Parallel | Strategy::Adaptive => self.plan.max_parallel.unwrap_or(u32::MAX).max(1),

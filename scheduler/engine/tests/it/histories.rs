@@ -421,7 +421,12 @@ fn give(world: &mut World, command: Command) {
     let dispatched = if let Command::Dispatch(i) = command { Some(i) } else { None };
     let dispatched = dispatched.filter(|i| world.ready.remove(&i.0));
     match world.command(command) {
-        Ok(decision) => check_offers(world, &admitted, &decision.effects),
+        Ok(_) => {
+            // Plans inside may have answered.
+            let own = world.decided.iter().filter(|(place, _)| *place == 0);
+            let effects: Vec<Effect> = own.flat_map(|(_, decision)| decision.effects.clone()).collect();
+            check_offers(world, &admitted, &effects);
+        }
         Err(_) => {
             // What was passed over is offered again later.
             let ready = |i: &StepIndex| world.state.step(*i).is_some_and(|at| at.status == StepStatus::Ready);

@@ -4,7 +4,10 @@ use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, Namespace};
 use goalmill_common::status::StepStatus;
-use goalmill_engine::{Command, PlanState, StepIndex, decide_in_family};
+use goalmill_engine::{
+    Command, PlanState, StepIndex, can_dispatch_in_family, decide_in_family, family_members,
+    has_room_in_family,
+};
 
 use super::ShardState;
 use crate::namespace_limits::ShardUse;
@@ -49,8 +52,8 @@ impl ShardState {
     fn offer_parked(&mut self, quota: &dyn Quota) -> bool {
         let mut is_any = false;
         for slot in self.ready.parked() {
-            let has_room = |plan: &ActivePlan| plan.has_room() && self.has_room(plan.state.namespace_name());
-            if self.plans.get(&slot).is_some_and(|plan| has_room(plan)) {
+            let has_room = |plan: &ActivePlan| self.has_place(slot) && self.has_room(plan.state.namespace_name());
+            if self.plans.get(&slot).is_some_and(has_room) {
                 let outstanding = &self.outstanding;
                 let out = |agent_type: &AgentType| outstanding.get(agent_type).copied().unwrap_or(0);
                 is_any |= self.ready.unpark_open(slot, |agent_type| out(agent_type) < quota.in_flight_max(agent_type));
@@ -91,8 +94,9 @@ impl ShardState {
         if !is_current(&plan.state, agent_type, &taken) {
             return;
         }
-        if !plan.can_dispatch(step) {
-            let excluded = plan.has_room();
+        let has_place = self.has_place(slot);
+        if !has_place || !can_dispatch_in_family(self, slot, step) {
+            let excluded = has_place;
             self.ready.park(agent_type, taken, excluded);
             if excluded {
                 self.ready.unpark(slot, false);
@@ -123,9 +127,22 @@ impl ShardState {
         if plan.state.step(step).is_some_and(|step| step.status == StepStatus::Ready) {
             plan.lookups.insert(step);
         }
-        if plan.has_room() {
+        if self.has_place(slot) {
             self.ready.unpark(slot, false);
         }
+    }
+
+    /// A step has ended: steps of its plan may go on, and those of the plans around and inside it.
+    pub(super) fn offer_again(&mut self, slot: Slot) {
+        self.ready.unpark(slot, true);
+        for member in family_members(self, slot) {
+            self.ready.unpark(member, true);
+        }
+    }
+
+    /// Whether the limits of a plan, and of those around it, allow one more of its steps.
+    fn has_place(&self, slot: Slot) -> bool {
+        self.plans.contains_key(&slot) && has_room_in_family(self, slot)
     }
 }
 

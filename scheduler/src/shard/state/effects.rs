@@ -29,7 +29,7 @@ impl ShardState {
             }
             Effect::Acknowledge { agent_type, entry } => return self.turn.acknowledged.push((agent_type, entry)),
             Effect::Ready(step) => return self.offer_step(slot, step),
-            Effect::Room => return self.ready.unpark(slot, true),
+            Effect::Room => return self.offer_again(slot),
             Effect::Timer(timer, due) => return self.timers.set(slot, timer, due),
             Effect::Continue => return self.unsettled.push_back(slot),
             // The end is counted once it is written.

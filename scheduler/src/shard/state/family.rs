@@ -24,6 +24,10 @@ impl FamilyPlans for ShardState {
         &self.plans[&slot].state
     }
 
+    fn looked_up(&self, slot: Slot) -> u32 {
+        self.plans[&slot].looked_up()
+    }
+
     fn decide_command(
         &mut self,
         slot: Slot,
