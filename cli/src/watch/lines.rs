@@ -114,7 +114,18 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
             JudgeKind::Model | JudgeKind::Expression | JudgeKind::Step => Vec::new(),
         },
         PlanEvent::Extended(extended) => whole(board, extended, palette).into_iter().collect(),
+        PlanEvent::Kept(outcome) => {
+            vec![format!("  {}: it ends with the plan around it, which may undo it", outcome.status)]
+        }
+        PlanEvent::InnerPlanUndone(undone) => {
+            let failed = match undone.not_undone.as_slice() {
+                [] => String::new(),
+                names => format!(", but for {}", names.join(", ")),
+            };
+            vec![format!("  the plan of {} is undone{failed}", undone.step)]
+        }
         PlanEvent::PhaseAdded(_)
+        | PlanEvent::InnerPlanKept(_)
         | PlanEvent::FamilyGrew(_)
         | PlanEvent::EventTaken(_)
         | PlanEvent::HookAsked(_)
@@ -588,7 +599,7 @@ mod tests {
         let undo = Step { undoes: Some("book".into()), ..step("book:undo", &[]) };
         let always = Step { always: true, ..step("report", &[]) };
         let outcome = PlanEnded { status: PlanStatus::Failed, failure: None, reason: String::new(), cancelled: vec![] };
-        let started = CleanupStarted { outcome, undo: vec!["book:undo".into()], due_ms: 9_000 };
+        let started = CleanupStarted { outcome, undo: vec!["book:undo".into()], due_ms: 9_000, after_inside_ms: None };
         let failed = goalmill_common::event::StepFailed::new(failure());
         let (_, lines) = Script::begin(vec![step("book", &[]), undo, step("pay", &["book"]), always])
             .run("book", 1, 1_100, 1_200, "{}")

@@ -10,7 +10,7 @@ use crate::id::{PlanId, StepId};
 use crate::problem::Issue;
 use crate::status::PlanStatus;
 
-use super::attempt::is_none_left;
+use super::attempt::{is_none_left, is_zero};
 use super::goal_changed::GoalChanged;
 use super::hook::{HookAsked, HookDecided};
 use super::planning::{
@@ -130,6 +130,13 @@ events! {
         CleanupStarted(CleanupStarted) = "cleanup_started": Control,
             sample r#"{"outcome":{"status":"failed"},"undo":[],"due_ms":1}"#,
             weight |started| ids(&started.outcome.cancelled) + ids(&started.undo);
+        /// The work of a plan inside another one is done, and may be undone until that one ends.
+        Kept(PlanEnded) = "plan_kept": Control, sample r#"{"status":"completed"}"#;
+        /// The plan of a step is kept until this one ends.
+        InnerPlanKept(KeptPlan) = "inner_plan_kept": Control, sample r#"{"step":"a","attempt":1}"#;
+        /// The kept plan of a step has undone what it did.
+        InnerPlanUndone(UndonePlan) = "inner_plan_undone": Control, sample r#"{"step":"a","attempt":1}"#,
+            weight |undone| undone.not_undone.iter().map(|name| name.len()).sum();
         /// All that had to be done is done, or as much as its policy asks for.
         Completed(PlanEnded) = "plan_completed": End, sample r#"{"status":"completed"}"#,
             weight |end| ids(&end.cancelled);
@@ -153,6 +160,33 @@ pub struct CleanupStarted {
     /// Plans inside it end first. From then on the clean-up has so many milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_inside_ms: Option<u64>,
+}
+
+/// The plan of a step, which is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptPlan {
+    /// The step that it ran for.
+    pub step: StepId,
+    /// The step's attempt that became the plan.
+    pub attempt: u32,
+}
+
+/// The plan of a step that was kept, and has undone what it did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UndonePlan {
+    /// The step that it ran for.
+    pub step: StepId,
+    /// The step's attempt that became the plan.
+    pub attempt: u32,
+    /// US dollars that the undo steps cost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    /// Tokens that they took.
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+    /// Undo steps that did not succeed, by their steps from the outside to the inside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_undone: Vec<String>,
 }
 
 /// The goal of a plan was accepted; always the first event.

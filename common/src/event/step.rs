@@ -247,6 +247,9 @@ pub struct StepCancelled {
     /// Tokens that the plan inside it took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
+    /// Clean-up steps of the plan inside it that did not succeed, by their steps from the outside to the inside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_undone: Vec<String>,
 }
 
 impl StepCancelled {

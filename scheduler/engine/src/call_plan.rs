@@ -61,7 +61,7 @@ impl Turn<'_> {
 
     /// Continues a step whose call waited for this plan.
     pub(crate) fn call_plan_ended(&mut self, i: StepIndex, waiting: SuspendedCall, end: SubPlanEnd) {
-        let SubPlanEnd { status, outputs, usage, failure, items: _ } = end;
+        let SubPlanEnd { status, outputs, usage, failure, .. } = end;
         let mut outcome = json!({"plan": self.state.sub_plan_id(i), "status": status});
         let limits = &self.context.limits;
         let bytes = outputs.text().len();

@@ -7,17 +7,21 @@ use goalmill_common::event::{
     CleanupStarted, PlanEnded, PlanEvent, SkipCause, StepCancelled, StepCompleted, StepEvent, StepUndone,
 };
 use goalmill_common::failure::Failure;
+use goalmill_common::goal::Usage;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::UndoOn;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use crate::{PlanState, SubPlanEnd};
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::report::Spent;
 use crate::state::Cleanup;
+use crate::{PlanState, SubPlanEnd};
+
+/// Clean-up steps of plans inside that the end of a plan names.
+const NOT_UNDONE_MAX: usize = 20;
 
 impl Turn<'_> {
     /// Ends the plan, once its clean-up steps have run.
@@ -26,7 +30,9 @@ impl Turn<'_> {
             return self.emit_end(outcome);
         }
         let undo = self.state.to_undo(outcome.status);
-        self.skip_needless_undos(&undo, outcome.status);
+        if !self.state.keeps_work(outcome.status) {
+            self.skip_needless_undos(&undo, outcome.status);
+        }
         let holds = !self.state.holders.is_empty();
         if undo.is_empty() && !self.state.has_always() && !holds {
             return self.emit_end(outcome);
@@ -43,7 +49,12 @@ impl Turn<'_> {
         self.advance_cleanup();
     }
 
-    fn emit_end(&mut self, outcome: PlanEnded) {
+    /// Ends the plan, or keeps it until the plan around it ends.
+    pub(crate) fn emit_end(&mut self, outcome: PlanEnded) {
+        if self.state.keeps_work(outcome.status) {
+            return self.emit_plan(PlanEvent::Kept(Box::new(outcome)));
+        }
+        self.release_kept();
         let (status, outcome) = (outcome.status, Box::new(outcome));
         self.emit_plan(match status {
             PlanStatus::Cancelled => PlanEvent::Cancelled(outcome),
@@ -161,10 +172,13 @@ impl Turn<'_> {
     }
 
     /// A plan inside has ended while this one waits for it. The clean-up begins after the last one.
-    pub(crate) fn inside_ended(&mut self, i: StepIndex, end: &SubPlanEnd) {
-        let usage = end.usage.bounded();
-        let reason = "the plan around it ends".to_owned();
-        let cancelled = StepCancelled { reason, cost: usage.cost, tokens: usage.tokens };
+    pub(crate) fn inside_ended(&mut self, i: StepIndex, end: SubPlanEnd) {
+        if end.is_kept {
+            self.keep_inside(i);
+        }
+        let Usage { cost, tokens } = end.usage.bounded();
+        let (reason, not_undone) = ("the plan around it ends".to_owned(), self.state.named_inside(i, end.not_undone));
+        let cancelled = StepCancelled { reason, cost, tokens, not_undone };
         self.emit_step(i, StepEvent::Cancelled(Box::new(cancelled)));
         self.unlock_cleanup();
         self.advance_cleanup();
@@ -176,7 +190,8 @@ impl Turn<'_> {
             return;
         }
         match self.state.cleanup.as_ref().and_then(|cleanup| cleanup.next_undo()) {
-            Some(next) => self.try_unlock(next),
+            Some(next) if self.state.plan.steps[next].is_cleanup() => self.try_unlock(next),
+            Some(holder) => self.undo_kept(holder),
             None => {
                 let open: Vec<StepIndex> = self.state.open_cleanup().collect();
                 open.into_iter().for_each(|i| self.try_unlock(i));
@@ -190,28 +205,61 @@ impl Turn<'_> {
     pub(crate) fn finish_cleanup(&mut self, why: &str) {
         let Some(cleanup) = self.state.cleanup.as_deref().cloned() else { return };
         let cancelled = self.cancel_steps("the clean-up has ended", why);
-        let failed: Vec<String> = self
-            .state
-            .graph
-            .cleanup_steps()
-            .iter()
-            .filter(|i| matches!(self.status_of(**i), StepStatus::Failed | StepStatus::Cancelled))
-            .map(|i| format!("`{}`", self.state.plan.steps[*i].id))
-            .collect();
+        let failed = self.state.cleanup_not_done();
         let mut outcome = PlanEnded { cancelled, ..cleanup.outcome };
         if !failed.is_empty() {
             let separator = if outcome.reason.is_empty() { "" } else { "; " };
-            outcome.reason.push_str(&format!("{separator}clean-up steps that did not succeed: {}", failed.join(", ")));
+            let failed = in_quotes(&failed);
+            outcome.reason.push_str(&format!("{separator}clean-up steps that did not succeed: {failed}"));
         }
         self.emit_end(outcome);
     }
 }
 
+/// Names in quotes.
+pub(crate) fn in_quotes(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
 impl PlanState {
+    /// Clean-up steps that did not succeed, of this plan and of those inside it, as far as these have told.
+    pub(crate) fn cleanup_not_done(&self) -> Vec<String> {
+        let is_open = |i: &&StepIndex| matches!(self.steps[**i].status, StepStatus::Failed | StepStatus::Cancelled);
+        let own = self.graph.cleanup_steps().iter().filter(is_open).map(|i| self.plan.steps[*i].id.to_string());
+        let left = self.cleanup.as_ref().map(|cleanup| cleanup.left()).unwrap_or_default();
+        let kept = left.iter().filter(|i| self.kept.contains_key(i)).map(|i| self.plan.steps[*i].id.to_string());
+        own.chain(kept).chain(self.not_undone.iter().cloned()).take(NOT_UNDONE_MAX).collect()
+    }
+
+    /// Names of clean-up steps of a plan inside a step, as the plan around it shows them.
+    pub(crate) fn named_inside(&self, i: StepIndex, names: Vec<String>) -> Vec<String> {
+        let step = &self.plan.steps[i].id;
+        names.into_iter().take(NOT_UNDONE_MAX).map(|name| format!("{step}/{name}")).collect()
+    }
+
+    /// Notes clean-up steps of plans inside that did not succeed.
+    pub(crate) fn note_not_undone(&mut self, names: &[String]) {
+        let room = NOT_UNDONE_MAX.saturating_sub(self.not_undone.len());
+        self.not_undone.extend(names.iter().take(room).cloned());
+    }
+
+    /// Goes past what the clean-up has undone: an undo step that has ended, a step without a kept plan.
+    pub(crate) fn pass_cleanup(&mut self) {
+        let Some(mut cleanup) = self.cleanup.take() else { return };
+        let has_ended = |i: StepIndex| match self.plan.steps[i].is_cleanup() {
+            true => self.steps[i].status.is_final(),
+            false => !self.kept.contains_key(&i) && !self.holders.contains(&i),
+        };
+        cleanup.pass_ended(has_ended);
+        self.cleanup = Some(cleanup);
+    }
+
     /// Whether the end of the plan waits for clean-up steps, or for plans inside it.
     pub(crate) fn runs_cleanup(&self) -> bool {
         let begun = matches!(self.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
-        begun && self.cleanup.is_none() && (!self.graph.cleanup_steps().is_empty() || !self.holders.is_empty())
+        begun
+            && self.cleanup.is_none()
+            && !(self.graph.cleanup_steps().is_empty() && self.holders.is_empty() && self.kept.is_empty())
     }
 
     /// Whether a step's plan ends because this one does.
@@ -224,7 +272,7 @@ impl PlanState {
         self.graph.cleanup_steps().iter().copied().filter(|i| !self.steps[*i].status.is_final())
     }
 
-    fn has_always(&self) -> bool {
+    pub(crate) fn has_always(&self) -> bool {
         self.open_cleanup().any(|i| self.plan.steps[i].always)
     }
 
@@ -249,25 +297,29 @@ impl PlanState {
             | PlanStatus::Partial
             | PlanStatus::Rejected => return Vec::new(),
         };
-        if self.plan.undo_on.as_ref().is_some_and(|on| !on.contains(&wanted)) {
+        // The plan around a kept one says whether it is undone.
+        if !self.is_kept() && self.plan.undo_on.as_ref().is_some_and(|on| !on.contains(&wanted)) {
             return Vec::new();
         }
-        let mut done: Vec<(u64, StepIndex)> = self
-            .open_cleanup()
-            .filter_map(|i| {
-                let target = self.graph.find(self.plan.steps[i].undoes.as_ref()?.as_str())?;
-                self.is_undone_by(target, i).then(|| (self.steps[target].sent, i))
-            })
-            .collect();
+        let own = self.open_cleanup().filter_map(|i| {
+            let target = self.graph.find(self.plan.steps[i].undoes.as_ref()?.as_str())?;
+            self.is_undone_by(target, i).then(|| (self.steps[target].sent, false, i))
+        });
+        // What the plan of a step did is undone before what the undo step of the step itself undoes. A plan that has not
+        // ended may be done with its work.
+        let holders: BTreeSet<StepIndex> = self.kept.keys().chain(&self.holders).copied().collect();
+        let kept = holders.into_iter().map(|holder| (self.steps[holder].sent, true, holder));
+        let mut done: Vec<(u64, bool, StepIndex)> = own.chain(kept).collect();
         done.sort_by(|a, b| b.cmp(a));
-        done.into_iter().map(|(_, i)| i).collect()
+        done.into_iter().map(|(_, _, i)| i).collect()
     }
 
     /// Whether a step has done something that its undo step takes back. A map that did not complete undid its items
-    /// itself, when its own plan ended.
+    /// itself, when its own plan ended; one that is kept undoes them itself.
     fn is_undone_by(&self, i: StepIndex, undo: StepIndex) -> bool {
         let is_map = self.plan.steps[undo].undoes_map();
-        self.may_be_done(i) && (!is_map || self.steps[i].status == StepStatus::Completed)
+        let by_map = || self.steps[i].status != StepStatus::Completed || self.kept.contains_key(&i);
+        self.may_be_done(i) && !(is_map && by_map())
     }
 
     /// The open undo step of a step.
@@ -333,10 +385,12 @@ impl PlanState {
         let outcome = PlanEnded { cancelled: Vec::new(), ..started.outcome.clone() };
         let stopping = self.holders.len();
         let mut cleanup = Cleanup::new(outcome, undo, started.due_ms, seq).after(stopping, started.after_inside_ms);
-        // By hand, or by a revision.
-        cleanup.pass_ended(&self.steps);
+        cleanup.keeps_undos = self.keeps_work(cleanup.outcome.status);
         self.cleanup = Some(Box::new(cleanup));
+        // By hand, or by a revision.
+        self.pass_cleanup();
         self.undoing.clear();
+        self.kept_as = None;
         Ok(())
     }
 }

@@ -17,6 +17,7 @@ use goalmill_plan::validate::Policy;
 use crate::HookAnswer;
 use crate::family::FamilyUse;
 use crate::graph::StepIndex;
+use crate::kept_plans::KeptFate;
 use crate::payload_loads::LoadedPayload;
 use crate::recording::InputRecording;
 use crate::token::TokenKey;
@@ -99,27 +100,38 @@ pub enum Command {
     },
     /// A plan inside this one has an event from outside.
     EventTaken(EventTaken),
-    /// The sub-plan of a step is final.
+    /// The sub-plan of a step is final, or kept.
     SubPlanEnded {
         step: StepId,
         attempt: u32,
-        status: PlanStatus,
-        outputs: Json,
-        usage: Usage,
-        failure: Option<Failure>,
-        /// What the items of a map have done.
-        items: Option<Vec<ItemWork>>,
+        end: Box<SubPlanEnd>,
     },
+    /// The plan around this one, which is kept, ends.
+    EndKept(Box<KeptFate>),
 }
 
 /// How the plan of a call, or that of a step, ended.
-pub(crate) struct SubPlanEnd {
-    pub(crate) status: PlanStatus,
-    pub(crate) outputs: Json,
-    pub(crate) usage: Usage,
-    pub(crate) failure: Option<Failure>,
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubPlanEnd {
+    pub status: PlanStatus,
+    pub outputs: Json,
+    /// What it used up and had not reported.
+    pub usage: Usage,
+    /// What it failed with; of a partial plan, what did not succeed.
+    pub failure: Option<Failure>,
     /// What the items of a map have done.
-    pub(crate) items: Option<Vec<ItemWork>>,
+    pub items: Option<Vec<ItemWork>>,
+    /// Clean-up steps that did not succeed, by their steps from the outside to the inside.
+    pub not_undone: Vec<String>,
+    /// Whether it is kept: see [`crate::PlanState::is_kept`].
+    pub is_kept: bool,
+}
+
+impl SubPlanEnd {
+    /// The end of a plan that can undo nothing.
+    pub fn new(status: PlanStatus, outputs: Json, usage: Usage, failure: Option<Failure>) -> Box<Self> {
+        Box::new(Self { status, outputs, usage, failure, items: None, not_undone: Vec::new(), is_kept: false })
+    }
 }
 
 /// A planner's answer.

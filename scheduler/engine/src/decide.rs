@@ -12,7 +12,7 @@ use crate::family::{FamilyRequest, FamilyUse};
 use crate::graph::StepIndex;
 use crate::react::react;
 use crate::work_limit::{WorkLimit, part_work_max};
-use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, SubPlanEnd, Timer};
+use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, Timer};
 
 /// Turns a command into events, folds them into the state, and names the effects.
 ///
@@ -109,6 +109,10 @@ impl<'a> Turn<'a> {
         if self.state.is_final() {
             return Err(Rejection::Final { status: self.state.status });
         }
+        let is_for_kept = matches!(command, Command::EndKept(_) | Command::SubPlanEnded { .. });
+        if self.state.is_kept() && !is_for_kept {
+            return Err(self.refuse_kept());
+        }
         match command {
             Command::Verb(verb) => self.handle_verb(verb),
             Command::Planned { revision, answer } => self.planned(revision, answer),
@@ -141,10 +145,8 @@ impl<'a> Turn<'a> {
                 self.event_taken(taken);
                 Ok(())
             }
-            Command::SubPlanEnded { step, attempt, status, outputs, usage, failure, items } => {
-                let end = SubPlanEnd { status, outputs, usage, failure, items };
-                self.sub_plan_ended(&step, attempt, end)
-            }
+            Command::SubPlanEnded { step, attempt, end } => self.sub_plan_ended(&step, attempt, *end),
+            Command::EndKept(fate) => self.end_kept(*fate),
         }
     }
 
@@ -154,7 +156,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(crate) fn end(mut self) -> Decision {
-        if !self.state.is_final() && self.state.seq >= self.state.events_end(&self.context.limits) {
+        if self.is_active() && self.state.seq >= self.state.events_end(&self.context.limits) {
             self.fail_for_events();
         }
         self.report_growth();
@@ -294,7 +296,7 @@ impl<'a> Turn<'a> {
     /// Whether steps may change: the plan runs, is replanned or is paused.
     pub(crate) fn is_active(&self) -> bool {
         match self.state.status {
-            PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused => true,
+            PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused => !self.state.is_kept(),
             PlanStatus::Planning
             | PlanStatus::AwaitingApproval
             | PlanStatus::Completed

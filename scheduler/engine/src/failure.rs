@@ -122,7 +122,9 @@ impl Turn<'_> {
         let keeps = self.state.runs_cleanup();
         let open = |turn: &Self| -> Vec<StepIndex> {
             let is_kept = |i: &StepIndex| {
-                keeps && (turn.state.plan.steps[*i].is_cleanup() || turn.state.holders.contains(i))
+                let spec = &turn.state.plan.steps[*i];
+                let keeps_undos = turn.state.cleanup.as_ref().is_some_and(|cleanup| cleanup.keeps_undos);
+                keeps && (spec.is_cleanup() || turn.state.holders.contains(i)) || keeps_undos && spec.undoes.is_some()
             };
             turn.state.indices().filter(|i| !turn.status_of(*i).is_final() && !is_kept(i)).collect()
         };
@@ -149,10 +151,13 @@ impl Turn<'_> {
                 continue;
             }
             self.cancel_attempt(i);
-            self.emit_step(i, match is_kept {
-                true => StepEvent::Recalled(Reason::boxed(why)),
-                false => StepEvent::Cancelled(StepCancelled::boxed(why)),
-            });
+            self.emit_step(
+                i,
+                match is_kept {
+                    true => StepEvent::Recalled(Reason::boxed(why)),
+                    false => StepEvent::Cancelled(StepCancelled::boxed(why)),
+                },
+            );
         }
         self.remember_timers();
     }
@@ -211,8 +216,10 @@ impl PlanState {
 
     /// What a plan that ended in part tells the step around it: how many of its steps failed, or are partial, and the first
     /// of these.
-    pub(crate) fn tolerated_failures(&self) -> Option<Failure> {
-        if self.status != PlanStatus::Partial {
+    ///
+    /// - `status`: what the plan ends as.
+    pub(crate) fn tolerated_failures(&self, status: PlanStatus) -> Option<Failure> {
+        if status != PlanStatus::Partial {
             return None;
         }
         let is_open = |i: StepIndex| self.steps[i].status == StepStatus::Failed && !self.is_handled(i);
@@ -228,7 +235,11 @@ impl PlanState {
             self.plan.steps[*i].id,
             first.message
         );
-        Some(Failure { message: shorten(&message, FAILURES_CHARS).into_owned(), retry_after_ms: None, ..(*first).clone() })
+        Some(Failure {
+            message: shorten(&message, FAILURES_CHARS).into_owned(),
+            retry_after_ms: None,
+            ..(*first).clone()
+        })
     }
 
     /// A failure that ends the plan, because the steps that should have handled it are not completed either.

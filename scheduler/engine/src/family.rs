@@ -19,7 +19,7 @@ use goalmill_common::status::PlanStatus;
 use crate::decide::Turn;
 use crate::plan_size::{count_step, count_steps, counted_bytes, reported_bytes};
 use crate::work_limit::WorkLimit;
-use crate::{Closing, Command, Decision, PlanState, Rejection};
+use crate::{Closing, Command, Decision, KeptFate, PlanState, Rejection, SubPlanEnd};
 
 /// The actor of the first event of a sub-plan.
 const SUBMITTER: &str = "engine";
@@ -37,6 +37,8 @@ pub(crate) enum FamilyRequest {
     Grow { plan: PlanId, grown: FamilyGrew },
     /// Stop the plan of a step, which reports its end once its clean-up has run.
     Stop { plan: PlanId, parent: Box<Parent> },
+    /// Release a kept plan, or let it undo what it did.
+    EndKept { plan: PlanId, parent: Box<Parent>, fate: KeptFate },
     /// Give a command to a sub-plan, to the parent or to the plan itself.
     Give { plan: PlanId, command: Box<Command> },
 }
@@ -108,6 +110,7 @@ pub fn settle_family<P: FamilyPlans>(plans: &mut P, key: P::Key, decision: Decis
             FamilyRequest::ReportEvent { plan, id } => family.report_event(&plan, &id),
             FamilyRequest::ClaimEvent { plan, name, key } => family.claim_event(&plan, &name, &key),
             FamilyRequest::Stop { plan, parent } => family.stop(&plan, *parent),
+            FamilyRequest::EndKept { plan, parent, fate } => family.end_kept(&plan, *parent, fate),
             FamilyRequest::Give { plan, command } => family.give(&plan, *command),
         }
     }
@@ -156,9 +159,27 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
         match self.plans.find_plan(plan).map(|key| self.plans.plan_state(key)) {
             None => self.requests.push_back(report_stopped(parent, PlanStatus::Cancelled, None)),
             Some(state) if state.cleanup.is_some() => {}
+            Some(state) if state.is_kept() => {
+                let report = report_end(state);
+                self.requests.extend(report);
+            }
             Some(_) => {
                 let reason = "the parent step has ended".into();
                 self.give(plan, Command::Verb(Verb::Cancel { reason }));
+            }
+        }
+    }
+
+    /// Ends a kept plan. One that cannot be found undoes nothing, and the plan around it goes on.
+    fn end_kept(&mut self, plan: &PlanId, parent: Parent, fate: KeptFate) {
+        match self.plans.find_plan(plan).map(|key| self.plans.plan_state(key).is_kept()) {
+            Some(true) => self.give(plan, Command::EndKept(Box::new(fate))),
+            Some(false) => {}
+            None if fate == KeptFate::Released => {}
+            None => {
+                let end = SubPlanEnd::new(PlanStatus::Cancelled, Json::empty_object(), Usage::default(), None);
+                let end = SubPlanEnd { not_undone: vec![format!("{} (its plan is not there)", parent.step)], ..*end };
+                self.requests.push_back(report_to(parent, end));
             }
         }
     }
@@ -179,9 +200,20 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
     /// Gives a command to a plan. A plan that is not in memory has ended or is in quarantine.
     pub(crate) fn give(&mut self, plan: &PlanId, command: Command) {
         let Some(key) = self.plans.find_plan(plan) else { return };
+        // A plan that nobody takes the end of is not kept for anybody.
+        let kept = match &command {
+            Command::SubPlanEnded { step, attempt, end } if end.is_kept => Some((step.clone(), *attempt)),
+            _ => None,
+        };
         match self.decide(key, command) {
             Ok(decision) => self.apply(key, decision),
-            Err(rejection) => self.plans.note_rejection(plan, &rejection),
+            Err(rejection) => {
+                if let Some((step, attempt)) = kept {
+                    let inside = self.plans.plan_state(key).kept_plan_id(&step, attempt);
+                    self.give(&inside, Command::EndKept(Box::new(KeptFate::Released)));
+                }
+                self.plans.note_rejection(plan, &rejection);
+            }
         }
     }
 }
@@ -303,25 +335,34 @@ impl PlanState {
 
 /// Reports to the step of a sub-plan that it has not run, or runs no more.
 fn report_stopped(parent: Parent, status: PlanStatus, failure: Option<Failure>) -> FamilyRequest {
-    let (outputs, usage) = (Json::empty_object(), Usage::default());
-    let (step, attempt) = (parent.step, parent.attempt);
-    let ended = Command::SubPlanEnded { step, attempt, status, outputs, usage, failure, items: None };
-    FamilyRequest::Give { plan: parent.plan, command: Box::new(ended) }
+    report_to(parent, *SubPlanEnd::new(status, Json::empty_object(), Usage::default(), failure))
 }
 
-/// Reports the end of a sub-plan to the step of its parent.
+/// Reports the end of a sub-plan, or that it is kept, to the step of its parent.
 pub(crate) fn report_end(state: &PlanState) -> Option<FamilyRequest> {
     let parent = state.parent()?.clone();
-    let ended = Command::SubPlanEnded {
-        step: parent.step,
-        attempt: parent.attempt,
-        status: state.status,
-        outputs: state.sub_plan_outputs(),
-        usage: state.usage,
-        failure: state.ended().and_then(|ended| ended.failure.clone()).or_else(|| state.tolerated_failures()),
-        items: state.work_of_items(),
-    };
-    Some(FamilyRequest::Give { plan: parent.plan, command: Box::new(ended) })
+    let ended = state.kept_as.as_deref().or_else(|| state.ended())?;
+    let reported = state.usage_reported;
+    Some(report_to(
+        parent,
+        SubPlanEnd {
+            status: ended.status,
+            outputs: state.sub_plan_outputs(),
+            usage: Usage {
+                tokens: state.usage.tokens.saturating_sub(reported.tokens),
+                cost: (state.usage.cost - reported.cost).max(0.0),
+            },
+            failure: ended.failure.clone().or_else(|| state.tolerated_failures(ended.status)),
+            items: if state.is_kept() { None } else { state.work_of_items() },
+            not_undone: state.cleanup_not_done(),
+            is_kept: state.is_kept(),
+        },
+    ))
+}
+
+fn report_to(parent: Parent, end: SubPlanEnd) -> FamilyRequest {
+    let ended = Command::SubPlanEnded { step: parent.step, attempt: parent.attempt, end: Box::new(end) };
+    FamilyRequest::Give { plan: parent.plan, command: Box::new(ended) }
 }
 
 /// Closes a streamed plan after a restart: its planner ran in the scheduler that is gone.

@@ -74,7 +74,8 @@ fn is_resource_free<P: FamilyPlans>(plans: &P, key: P::Key, step: StepIndex) -> 
     let mut is_free = true;
     visit_inside(plans, root, |at| {
         let state = plans.plan_state(at);
-        let is_around = |i: StepIndex| around.iter().any(|(plan, id)| plan == state.id() && *id == state.plan.steps[i].id);
+        let is_around =
+            |i: StepIndex| around.iter().any(|(plan, id)| plan == state.id() && *id == state.plan.steps[i].id);
         is_free &= !state.holders_of(resource).any(|i| !is_around(i));
     });
     is_free

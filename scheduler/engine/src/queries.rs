@@ -280,7 +280,7 @@ impl PlanState {
 
     /// The plan's own timer: deadline, budgeted time, approval limit, planner's limit.
     pub fn plan_due(&self) -> Option<u64> {
-        if self.is_final() {
+        if self.is_final() || self.is_kept() {
             return None;
         }
         if let Some(cleanup) = &self.cleanup {
@@ -318,7 +318,8 @@ impl PlanState {
     /// Whether every step is final, but for those of the clean-up, or every step of the clean-up.
     pub(crate) fn is_done(&self) -> bool {
         if let Some(cleanup) = &self.cleanup {
-            return self.open_cleanup == 0 && !cleanup.is_stopping();
+            let left = || if cleanup.keeps_undos { self.has_always() } else { self.open_cleanup > 0 };
+            return !cleanup.is_stopping() && cleanup.next_undo().is_none() && !left();
         }
         let done = self.counts.completed + self.counts.failed + self.counts.skipped;
         self.undoing.is_empty() && done + self.open_cleanup == self.counts.total
@@ -344,7 +345,7 @@ impl PlanState {
 
     /// Whether a decision left steps for later, as [`crate::Effect::Continue`] says.
     pub(crate) fn is_cut(&self) -> bool {
-        let is_running = self.status == PlanStatus::Running;
+        let is_running = self.status == PlanStatus::Running && !self.is_kept();
         let may_start = |(i, step): (usize, &StepState)| {
             let i = StepIndex::new(i);
             step.status == StepStatus::Pending

@@ -19,7 +19,7 @@ pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect
     match &record.event {
         Event::Plan(event) => {
             react_plan(state, event, effects);
-            if event.ends_plan() {
+            if event.ends_plan() || matches!(event, PlanEvent::Kept(_)) {
                 requests.extend(family::report_end(state));
             }
         }
@@ -86,7 +86,7 @@ fn asks_planners(event: &PlanEvent) -> bool {
 pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
     let mut effects = vec![Effect::Answer { submission: state.submission().to_owned() }];
     let mut family = Vec::new();
-    if state.is_final() {
+    if state.is_final() || state.is_kept() {
         family.extend(family::report_end(state));
         return Decision { effects, family, ..Decision::default() };
     }

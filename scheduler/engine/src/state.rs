@@ -1,6 +1,6 @@
 //! The state of one plan: the fold of its events.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
@@ -98,6 +98,14 @@ pub struct PlanState {
     /// The clean-up in progress.
     pub(crate) cleanup: Option<Box<Cleanup>>,
     pub(crate) ended: Option<Box<PlanEnded>>,
+    /// How it ends unless what it did is undone, while it is kept.
+    pub(crate) kept_as: Option<Box<PlanEnded>>,
+    /// What it had used up when it was kept, and reported.
+    pub(crate) usage_reported: Usage,
+    /// Attempts of steps whose plans are kept, in their order.
+    pub(crate) kept: BTreeMap<StepIndex, Vec<u32>>,
+    /// Clean-up steps of plans inside that did not succeed.
+    pub(crate) not_undone: Vec<String>,
     /// Undo steps of what revisions removed, the next one first. Nothing else becomes ready before they have ended.
     pub(crate) undoing: Vec<StepIndex>,
     pub(crate) updated_ms: u64,
@@ -158,6 +166,8 @@ pub(crate) struct Cleanup {
     stopping: usize,
     /// The time that the clean-up has after them, in milliseconds.
     after_inside_ms: Option<u64>,
+    /// Whether the plan is kept afterwards, with its undo steps.
+    pub(crate) keeps_undos: bool,
 }
 
 impl Cleanup {
@@ -165,7 +175,12 @@ impl Cleanup {
     ///
     /// - `began`: the number of the event that began it.
     pub(crate) fn new(outcome: PlanEnded, undo: Vec<StepIndex>, due_ms: u64, began: u64) -> Self {
-        Self { outcome, undo, due_ms, began, passed: 0, stopping: 0, after_inside_ms: None }
+        Self { outcome, undo, due_ms, began, passed: 0, stopping: 0, after_inside_ms: None, keeps_undos: false }
+    }
+
+    /// What it has not gone past.
+    pub(crate) fn left(&self) -> &[StepIndex] {
+        self.undo.get(self.passed..).unwrap_or_default()
     }
 
     /// The same, once so many plans inside have ended.
@@ -191,9 +206,11 @@ impl Cleanup {
         self.undo.get(self.passed).copied()
     }
 
-    /// Passes over the undo steps that have ended. Each is visited once in the whole clean-up.
-    pub(crate) fn pass_ended(&mut self, steps: &[StepState]) {
-        while self.next_undo().is_some_and(|undo| steps[undo.as_usize()].status.is_final()) {
+    /// Passes over undo steps that have ended. Each is visited once in the whole clean-up.
+    ///
+    /// - `has_ended`: whether a step of the list has.
+    pub(crate) fn pass_ended(&mut self, has_ended: impl Fn(StepIndex) -> bool) {
+        while self.next_undo().is_some_and(&has_ended) {
             self.passed += 1;
         }
     }
@@ -293,6 +310,10 @@ impl PlanState {
             cleanup: None,
             undoing: Vec::new(),
             ended: None,
+            kept_as: None,
+            usage_reported: Usage::default(),
+            kept: BTreeMap::new(),
+            not_undone: Vec::new(),
             updated_ms: time_ms,
             size: 0,
             family_steps: 0,

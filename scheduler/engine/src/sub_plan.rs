@@ -15,9 +15,11 @@ use serde_json::{Map, Value};
 
 use crate::SubPlanEnd;
 use crate::attempt::step_timeout;
+use crate::cleanup::in_quotes;
 use crate::decide::Turn;
 use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
+use crate::kept_plans::release;
 use crate::output_check::schema_mismatch;
 use crate::report::Spent;
 use crate::requests::PLAN_TIMEOUT;
@@ -125,8 +127,15 @@ impl Turn<'_> {
 
     pub(crate) fn sub_plan_ended(&mut self, step: &StepId, attempt: u32, end: SubPlanEnd) -> Result<(), Rejection> {
         let i = self.find(step)?;
+        if self.state.has_kept(i, attempt) {
+            // After a restart it says again that it is kept.
+            if !end.is_kept {
+                self.kept_plan_ended(i, attempt, end);
+            }
+            return Ok(());
+        }
         if self.state.is_stopping(i) && self.state.steps[i].attempt == attempt {
-            self.inside_ended(i, &end);
+            self.inside_ended(i, end);
             return Ok(());
         }
         let at = &self.state.steps[i];
@@ -134,6 +143,9 @@ impl Turn<'_> {
             && at.awaits_plan()
             && let Some(call) = self.waiting_call(i)
         {
+            if end.is_kept {
+                self.requests.push(release(self.state.sub_plan_id(i), Box::new(self.state.as_parent(i))));
+            }
             self.call_plan_ended(i, call, end);
             self.propagate();
             return Ok(());
@@ -142,20 +154,15 @@ impl Turn<'_> {
         if !awaited || self.state.plan.steps[i].kind != StepKind::Plan {
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
         }
-        let SubPlanEnd { status, outputs, usage, failure, items } = end;
-        let is_done = matches!(status, PlanStatus::Completed | PlanStatus::Partial);
-        let again = || Command::SubPlanEnded {
-            step: step.clone(),
-            attempt,
-            status,
-            outputs: outputs.clone(),
-            usage,
-            failure: failure.clone(),
-            items: items.clone(),
-        };
-        if is_done && self.hold_for_outputs(i, &outputs, again) {
+        let is_done = matches!(end.status, PlanStatus::Completed | PlanStatus::Partial);
+        let again = || Command::SubPlanEnded { step: step.clone(), attempt, end: Box::new(end.clone()) };
+        if is_done && self.hold_for_outputs(i, &end.outputs, again) {
             return Ok(());
         }
+        if end.is_kept {
+            self.keep_inside(i);
+        }
+        let SubPlanEnd { status, outputs, usage, failure, items, not_undone, is_kept: _ } = end;
         let usage = usage.bounded();
         let at = &self.state.steps[i];
         let duration_ms = Some(self.now_ms.saturating_sub(at.started_ms));
@@ -164,7 +171,7 @@ impl Turn<'_> {
         let failure = if is_done {
             self.output_mismatch(i, &outputs).map(Failure::with_unknown_outcome)
         } else {
-            Some(self.sub_plan_failure(i, status, failure))
+            Some(self.sub_plan_failure(i, status, failure)).map(|failure| with_not_undone(failure, &not_undone))
         };
         match failure {
             // The sub-plan has done its own retries: the step is not retried.
@@ -181,6 +188,14 @@ impl Turn<'_> {
         self.propagate();
         Ok(())
     }
+}
+
+/// Names the clean-up steps of a plan that did not succeed in its failure.
+fn with_not_undone(mut failure: Failure, not_undone: &[String]) -> Failure {
+    if !not_undone.is_empty() {
+        failure.message.push_str(&format!("; clean-up steps that did not succeed: {}", in_quotes(not_undone)));
+    }
+    failure
 }
 
 /// What a plan inside another one is to do.

@@ -33,9 +33,7 @@ pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, n
 fn end_cleanup_step(state: &mut PlanState, i: StepIndex) {
     state.open_cleanup -= 1;
     state.undoing.retain(|undo| *undo != i);
-    if let Some(cleanup) = &mut state.cleanup {
-        cleanup.pass_ended(&state.steps);
-    }
+    state.pass_cleanup();
 }
 
 /// Recomputes from the steps' statuses what is in flight, what it holds, and which steps have their turn.

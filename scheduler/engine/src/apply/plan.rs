@@ -72,6 +72,9 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::JudgementRequested(requested) => request_judgement(state, requested),
         PlanEvent::CriteriaJudged(judged) => judge(state, judged),
         PlanEvent::CleanupStarted(started) => clean_up(state, record, started)?,
+        PlanEvent::Kept(outcome) => keep(state, outcome),
+        PlanEvent::InnerPlanKept(kept) => state.fold_kept(kept),
+        PlanEvent::InnerPlanUndone(undone) => state.fold_undone(undone),
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ToolsCalled(_)
@@ -112,6 +115,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         PlanEvent::JudgementRequested(_) => state.is_done() && state.waiting == Waiting::Nothing,
         PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
         PlanEvent::CleanupStarted(_) => state.cleanup.is_none(),
+        PlanEvent::Kept(_) => state.keeps_work(PlanStatus::Completed) && !state.is_open(),
         PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
         PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
             is_current(&named.phase) && phase.begun && phase.open == 0
@@ -136,6 +140,8 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         | PlanEvent::Extended(_)
         | PlanEvent::FamilyGrew(_)
         | PlanEvent::EventTaken(_)
+        | PlanEvent::InnerPlanKept(_)
+        | PlanEvent::InnerPlanUndone(_)
         | PlanEvent::ConstraintChanged(_)
         | PlanEvent::CriteriaJudged(_)
         | PlanEvent::Quarantined(_)
@@ -194,6 +200,16 @@ fn clean_up(state: &mut PlanState, record: &Record, started: &CleanupStarted) ->
     stop(state, record.time_ms, true);
     state.settle_work(|_| true);
     state.begin_cleanup(record.seq, started).map_err(|step| ReplayError::UnknownStep { seq: record.seq, step })
+}
+
+/// The plan waits, done, for the end of the plan around it.
+fn keep(state: &mut PlanState, outcome: &PlanEnded) {
+    state.kept_as = Some(Box::new(outcome.clone()));
+    state.usage_reported = state.usage;
+    state.cleanup = None;
+    state.waiting = Waiting::Nothing;
+    state.origin.open_until_ms = 0;
+    state.revising.end_replan();
 }
 
 fn replan(state: &mut PlanState, seq: u64, trigger: &ReplanTriggered) {
@@ -296,6 +312,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
 fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<&Failure>, reason: &str) {
     stop(state, time_ms, false);
     state.cleanup = None;
+    state.kept_as = None;
     state.undoing.clear();
     state.finished_ms = time_ms;
     // The status of each step tells what the end cancelled.

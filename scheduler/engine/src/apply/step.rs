@@ -77,6 +77,9 @@ pub(super) fn apply_step(
     }
     state.fold_work(i, old, begins, event);
     fold_consequences(state, i, event);
+    if let StepEvent::Cancelled(cancelled) = event {
+        state.note_not_undone(&cancelled.not_undone);
+    }
     let usage = event.usage();
     state.usage.add(usage.cost, usage.tokens);
     adjust_width(state, i, old, record.time_ms, event);
@@ -84,6 +87,7 @@ pub(super) fn apply_step(
     transition(state, i, old, next, event.satisfies_dependents());
     if let Some(cleanup) = state.cleanup.as_mut().filter(|_| is_stopping && next.is_final()) {
         cleanup.inside_ended(record.time_ms);
+        state.pass_cleanup();
     }
     state.fold_grant(i, event);
     fold_budget_wait(state, i, event);

@@ -187,8 +187,11 @@ fn a_sub_plan_and_a_loop_beside_it_share_the_budget() {
     assert_eq!(world.status("a"), StepStatus::Retrying);
     let (outputs, usage) = (json!({}).into(), Usage { tokens: 100, cost: 0.0 });
     let (step, status) = ("p".into(), goalmill_common::status::PlanStatus::Completed);
-    let end =
-        goalmill_engine::Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None, items: None };
+    let end = goalmill_engine::Command::SubPlanEnded {
+        step,
+        attempt: 1,
+        end: goalmill_engine::SubPlanEnd::new(status, outputs, usage, None),
+    };
     world.command(end).unwrap();
     assert_eq!(tokens(&world.dispatch("a")), 600);
 }

@@ -11,7 +11,7 @@ use goalmill_common::plan::Plan;
 use goalmill_common::report::{Report, TokenSplit, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
-use goalmill_engine::{Command, Rejection};
+use goalmill_engine::{Command, Rejection, SubPlanEnd};
 use serde_json::{Value, json};
 
 use crate::revise::edit;
@@ -46,7 +46,7 @@ fn children(world: &World) -> Vec<GoalAccepted> {
 
 fn ended(attempt: u32, status: PlanStatus, failure: Option<Failure>) -> Command {
     let (outputs, usage) = (json!({"y": {"r": 1}}).into(), Usage { tokens: 70, cost: 0.5 });
-    Command::SubPlanEnded { step: "a".into(), attempt, status, outputs, usage, failure, items: None }
+    Command::SubPlanEnded { step: "a".into(), attempt, end: SubPlanEnd::new(status, outputs, usage, failure) }
 }
 
 fn outcome(task: &Task, n: usize) -> Value {
@@ -147,15 +147,8 @@ fn outputs_that_are_too_large_are_not_kept() {
     let (mut world, _) = waiting();
     let outputs = json!({"y": "x".repeat(300_000)}).into();
     let (step, status) = ("a".into(), PlanStatus::Completed);
-    let end = Command::SubPlanEnded {
-        step,
-        attempt: 1,
-        status,
-        outputs,
-        usage: Usage::default(),
-        failure: None,
-        items: None,
-    };
+    let end = SubPlanEnd::new(status, outputs, Usage::default(), None);
+    let end = Command::SubPlanEnded { step, attempt: 1, end };
     world.command(end).expect("it is awaited");
     assert_eq!(outcome(&world.dispatch("a"), 1)["error"]["code"], "OUTPUT_TOO_LARGE");
 }

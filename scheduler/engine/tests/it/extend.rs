@@ -8,7 +8,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Approval, Cache, OnFailure, Plan, Question, RevisionPolicy, StepKind};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Closing, Command, Effect, PlanAnswer, Rejection, fork, replan_context};
+use goalmill_engine::{Closing, Command, Effect, PlanAnswer, Rejection, SubPlanEnd, fork, replan_context};
 use goalmill_plan::validate;
 use serde_json::json;
 
@@ -81,15 +81,8 @@ fn a_step_that_is_too_complex_becomes_a_plan() {
     assert_eq!(world.status("a"), StepStatus::Running);
     assert_eq!(world.state.step(world.index("a")).unwrap().spec.kind, StepKind::Plan);
     assert_eq!(world.sub_plan("a").state.status(), PlanStatus::Planning, "the planners make it");
-    let ended = Command::SubPlanEnded {
-        step: "a".into(),
-        attempt: 2,
-        status: PlanStatus::Completed,
-        outputs: json!({"n": 1}).into(),
-        usage: Default::default(),
-        failure: None,
-        items: None,
-    };
+    let end = SubPlanEnd::new(PlanStatus::Completed, json!({"n": 1}).into(), Default::default(), None);
+    let ended = Command::SubPlanEnded { step: "a".into(), attempt: 2, end };
     world.command(ended).unwrap();
     assert_eq!(world.outputs("a"), json!({"n": 1}));
     world.restart();

@@ -7,7 +7,7 @@ use goalmill_common::id::PlanId;
 use goalmill_common::plan::{ForEach, OnFailure, OnMax, Plan, Repeat, StepKind};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Decision, FamilyPlans, FamilyUse, Rejection};
+use goalmill_engine::{Decision, FamilyPlans, FamilyUse};
 use serde_json::json;
 
 use crate::world::{World, plan, report, submission, with};

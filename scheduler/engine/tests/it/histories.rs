@@ -18,7 +18,7 @@ use goalmill_common::plan::{
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, PlanAnswer, PlanState, StepIndex, Timer, replay};
+use goalmill_engine::{Command, Effect, PlanAnswer, PlanState, StepIndex, SubPlanEnd, Timer, replay};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -293,7 +293,7 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             let outputs = json!({"x": 1}).into();
             let status = chance.pick(&[PlanStatus::Completed, PlanStatus::Failed, PlanStatus::Cancelled]);
             let usage = Usage { tokens: 1, cost: 0.1 };
-            Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None, items: None }
+            Command::SubPlanEnded { step, attempt: 1, end: SubPlanEnd::new(status, outputs, usage, None) }
         }
         25 => {
             let revision = to_u32(chance.below(2));
@@ -487,7 +487,7 @@ fn drive(world: &mut World) {
             let (step, attempt, outputs) = (at.spec.id.clone(), at.attempt, json!({"x": 3}).into());
             let (status, usage, failure) = (PlanStatus::Completed, Usage::default(), None);
             moved |= world
-                .command(Command::SubPlanEnded { step, attempt, status, outputs, usage, failure, items: None })
+                .command(Command::SubPlanEnded { step, attempt, end: SubPlanEnd::new(status, outputs, usage, failure) })
                 .is_ok();
         }
         if !moved && !world.state.is_final() {

@@ -8,7 +8,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::{Approval, Cache, OnFailure, Plan, RevisionPolicy, StepKind};
 use goalmill_common::revision::RevisionStrategy;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, HookAnswer, HookQuestion, HookRuling, Rejection, Timer};
+use goalmill_engine::{Command, Effect, HookAnswer, HookQuestion, HookRuling, Rejection, SubPlanEnd, Timer};
 use serde_json::json;
 
 use crate::world::{World, completed, permanent, plan, planned, transient, with};
@@ -198,7 +198,7 @@ fn the_hooks_are_asked_about_the_outputs_of_a_sub_plan() {
         let (status, outputs) = (PlanStatus::Completed, Json::from(json!({"x": 1})));
         let usage = Usage { cost: 0.5, tokens: 7 };
         let ended =
-            Command::SubPlanEnded { step: "a".into(), attempt: 1, status, outputs, usage, failure: None, items: None };
+            Command::SubPlanEnded { step: "a".into(), attempt: 1, end: SubPlanEnd::new(status, outputs, usage, None) };
         world.command(ended).unwrap();
         assert_eq!(world.status("a"), StepStatus::AwaitingApproval);
         assert_eq!(question_of(world, "a").data.value()["tokens"], 7);

@@ -8,7 +8,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step, StepKind, Strategy};
 use goalmill_common::report::Report;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Rejection};
+use goalmill_engine::{Command, Rejection, SubPlanEnd};
 use serde_json::{Value, json};
 
 use crate::revise::edit;
@@ -29,7 +29,7 @@ fn child_of(world: &World) -> &GoalAccepted {
 
 fn ended(status: PlanStatus, failure: Option<Failure>) -> Command {
     let (outputs, usage) = (json!({"r": 1}).into(), Usage { tokens: 7, cost: 0.5 });
-    Command::SubPlanEnded { step: "p".into(), attempt: 1, status, outputs, usage, failure, items: None }
+    Command::SubPlanEnded { step: "p".into(), attempt: 1, end: SubPlanEnd::new(status, outputs, usage, failure) }
 }
 
 fn begun() -> World {
@@ -95,7 +95,7 @@ fn sub_plans_side_by_side_share_what_is_left_of_the_budget() {
         let (outputs, usage) = (json!({}).into(), Usage { tokens: 7, cost: 0.5 });
         let (step, status) = (step.into(), PlanStatus::Completed);
         world
-            .command(Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None, items: None })
+            .command(Command::SubPlanEnded { step, attempt: 1, end: SubPlanEnd::new(status, outputs, usage, None) })
             .unwrap();
     }
     assert_eq!(budgets(&world)[2..], [("after".into(), 86, 3.0)], "one after the others gets all that is left");

@@ -5,8 +5,7 @@ use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, Namespace};
 use goalmill_common::status::StepStatus;
 use goalmill_engine::{
-    Command, PlanState, StepIndex, can_dispatch_in_family, decide_in_family, family_members,
-    has_room_in_family,
+    Command, PlanState, StepIndex, can_dispatch_in_family, decide_in_family, family_members, has_room_in_family,
 };
 
 use super::ShardState;
@@ -53,7 +52,7 @@ impl ShardState {
         let mut is_any = false;
         for slot in self.ready.parked() {
             let has_room = |plan: &ActivePlan| self.has_place(slot) && self.has_room(plan.state.namespace_name());
-            if self.plans.get(&slot).is_some_and(has_room) {
+            if self.plans.get(&slot).is_some_and(|plan| has_room(plan)) {
                 let outstanding = &self.outstanding;
                 let out = |agent_type: &AgentType| outstanding.get(agent_type).copied().unwrap_or(0);
                 is_any |= self.ready.unpark_open(slot, |agent_type| out(agent_type) < quota.in_flight_max(agent_type));

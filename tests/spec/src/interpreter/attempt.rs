@@ -15,7 +15,7 @@ use super::seen::Locals;
 use super::step_run::{Begun, Part, StepRun, Work};
 use super::world::World;
 use crate::law::Law;
-use crate::script::{Act, Does};
+use crate::script::{Act, Does, SentEvent};
 
 /// The code of an attempt whose answer was a 5xx or a cut connection.
 pub(crate) const CUT: &str = "HTTP_503";
@@ -268,6 +268,14 @@ impl PlanRun {
             return self.give_up(i, invalid("WAIT_TOO_LONG"), world);
         }
         self.steps[i].work = Work::Waiting { until_ms: Some(until_ms), event: None };
+    }
+
+    /// How many plans have a step that waits for an event: this one, and those inside it.
+    pub(super) fn plans_awaiting(&self, event: &SentEvent) -> usize {
+        let awaits = |step: &StepRun| matches!(&step.work, Work::Waiting { event: Some((name, key)), .. } if *name == event.name && *key == event.key);
+        let holders = self.steps.iter().filter(|step| matches!(step.work, Work::Inside));
+        let inside = holders.filter_map(|step| step.plans.last()).map(|inner| inner.plans_awaiting(event));
+        inside.sum::<usize>() + usize::from(self.steps.iter().any(awaits))
     }
 
     /// Lets the first wait for a new event take it. Returns whether there was one.

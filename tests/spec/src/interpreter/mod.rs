@@ -62,6 +62,8 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided
         let event_ms = world.next_event_ms();
         let mut due: Vec<u64> = cancel_ms.into_iter().chain(event_ms).collect();
         root.due(&mut due);
+        // A plan inside that begins late is over at once: time never goes back.
+        due.iter_mut().for_each(|at_ms| *at_ms = world.now_ms.max(*at_ms));
         due.sort_unstable();
         let Some(now_ms) = due.first().copied() else { return Err(Undecided::Stuck) };
         if due.get(1) == Some(&now_ms) {
@@ -73,6 +75,10 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided
             root.begin_end(End::cancelled(), &mut world);
         } else if event_ms == Some(now_ms) {
             world.accept_event();
+            if root.plans_awaiting(&script.events[world.last_event()]) > 1 {
+                // The docs order the waits of one plan only.
+                return Err(Undecided::Tie);
+            }
             root.offer_event(&mut world);
         } else {
             root.come_due(&mut world);

@@ -72,6 +72,11 @@ impl<'c> World<'c> {
         self.accepted.push((self.accepted.len(), false));
     }
 
+    /// The place of the event that was accepted last.
+    pub(super) fn last_event(&self) -> usize {
+        self.accepted.len() - 1
+    }
+
     /// Law 5.1: takes the first event of a name and key that was accepted and not taken.
     pub(super) fn take_event(&mut self, name: &str, key: &str) -> Option<Json> {
         let fits = |(n, taken): &&mut (usize, bool)| {
