@@ -66,7 +66,7 @@ pub struct Failure {
     /// Further errors of the same attempt, at most 20; they have none of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Failure>,
-    /// Nobody knows whether the attempt has done its work. Timeouts, losses and refused answers mean the same without it.
+    /// The attempt may have done its work or not. Timeouts, losses and refused answers mean the same without it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outcome_unknown: bool,
 }

@@ -149,7 +149,7 @@ pub struct StepQuestion {
 pub struct StepAnswered {
     /// The answer.
     pub answer: Json,
-    /// Nobody answered in time: it is the question's default.
+    /// The time limit passed: it is the default of the question.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_default: bool,
     /// Why, in the person's words.
@@ -199,7 +199,7 @@ pub struct StepCompleted {
     /// How long the attempt ran, by the clock of its worker, where start and end are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Nobody did it: the outputs were kept under this word.
+    /// The outputs are from the cache, under this key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_key: Option<String>,
     /// The id of the event from outside that the step waited for; its data are the outputs.
@@ -230,7 +230,7 @@ pub struct ItemWork {
     /// The agent type, when it is not that of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<AgentType>,
-    /// Nobody knows what it gave; otherwise that is in the outputs of the map.
+    /// Its outputs are unknown; otherwise they are in the outputs of the map.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
 }
