@@ -130,7 +130,7 @@ function applyStep(state, event, data, ms) {
       break;
     }
     case "step_progress": step.progress = data.progress; step.message = data.message || step.message; break;
-    case "step_completed": Object.assign(step, { outputs: data.outputs, partial: data.partial, cached: Boolean(data.cache_key && !step.attempts.length), failure: null }); break;
+    case "step_completed": Object.assign(step, { outputs: data.outputs, partial: Boolean(step.partial || data.partial), cached: Boolean(data.cache_key && !step.attempts.length), failure: null }); break;
     case "step_retrying":
       step.failure = data.failure;
       step.dueMs = data.due_ms;
@@ -142,7 +142,7 @@ function applyStep(state, event, data, ms) {
       step.waits.push({ kind: data.event ? "event" : "time", event: data.event, key: data.key, dueMs: data.due_ms || NaN, from: ms, to: NaN });
       break;
     case "step_expanded": step.items = data.items; state.hasMaps = true; break;
-    case "step_iterated": step.iterations = data.iteration; break;
+    case "step_iterated": step.iterations = data.iteration; step.partial = Boolean(step.partial || data.partial); break;
     case "step_failed": step.failure = data.failure; break;
     case "step_skipped": step.reason = data.reason || words(data.cause); if (data.failure) step.failure = data.failure; break;
     default: break;

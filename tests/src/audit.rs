@@ -24,6 +24,8 @@ pub enum Expect {
 struct Seen {
     attempt: u64,
     in_flight: bool,
+    /// Whether its last attempt was on a queue.
+    takes_place: bool,
     ended: Option<String>,
     /// Whether dependents count it as done.
     satisfies: bool,
@@ -102,6 +104,8 @@ struct Auditor {
     cleans: bool,
     /// The undo steps that the clean-up runs.
     undo: Vec<String>,
+    /// Steps whose plans are kept, and undo what they did themselves.
+    kept: BTreeSet<String>,
     /// Ids of events from outside that no step has taken.
     received: BTreeSet<String>,
     ended: Option<String>,
@@ -126,6 +130,9 @@ impl Auditor {
             }
             if kind == "cleanup_started" {
                 self.cleanup_starts(seq, &event["data"]);
+            }
+            if kind == "inner_plan_kept" {
+                self.kept.extend(event["data"]["step"].as_str().map(String::from));
             }
             if kind == "event_received" {
                 self.received.extend(event["data"]["id"].as_str().map(String::from));
@@ -197,9 +204,8 @@ impl Auditor {
                 }
                 let iterations = seen.iterations;
                 seen.undone += usize::from(kind == "step_undone");
-                if std::mem::take(&mut seen.in_flight) {
-                    self.in_flight -= 1;
-                }
+                let left = std::mem::take(&mut seen.in_flight) && seen.takes_place;
+                self.in_flight -= u32::from(left);
                 if wrong {
                     self.report(seq, format!("`{kind}` for attempt {attempt} of `{step}`"));
                 }
@@ -294,9 +300,9 @@ impl Auditor {
         seen.attempt = attempt;
         seen.in_flight = true;
         let on_a_queue = event["data"]["agent_type"].as_str().is_some_and(|a| !a.is_empty());
-        if !twice {
-            self.in_flight += 1;
-        }
+        // A step that holds a plan takes no place.
+        seen.takes_place = on_a_queue;
+        self.in_flight += u32::from(!twice && on_a_queue);
         if twice {
             self.report(seq, format!("`{step}` goes out while attempt {} is in flight", expected - 1));
         }
@@ -331,7 +337,7 @@ impl Auditor {
         let is_open = |step: &&Step| seen(&step.id).is_none_or(|seen| seen.ended.is_none() || seen.is_needless);
         // A map that did not complete undid its items itself; what a revision removed was undone then.
         let is_due = |step: &Step, target: &Seen| match target.ended.as_deref() {
-            Some("step_completed") => true,
+            Some("step_completed") => !(step.undoes_map() && step.undoes.as_ref().is_some_and(|id| self.kept.contains(id.as_str()))),
             Some("plan_revised") => false,
             Some(_) | None => !step.undoes_map(),
         };
@@ -406,9 +412,8 @@ impl Auditor {
         let seen = self.steps.entry(step.to_owned()).or_default();
         let stale = attempt > 0 && seen.attempt > 0 && seen.attempt != attempt;
         let current = seen.attempt;
-        if std::mem::take(&mut seen.in_flight) {
-            self.in_flight -= 1;
-        }
+        let left = std::mem::take(&mut seen.in_flight) && seen.takes_place;
+        self.in_flight -= u32::from(left);
         seen.ended = Some(kind.to_owned());
         seen.satisfies = satisfies;
         if stale {

@@ -87,7 +87,15 @@ impl PlanState {
                     until(self.waiting.due_ms().unwrap_or_default())
                 )
             }
+            PlanStatus::Running if self.is_kept() => {
+                let around = self.parent().map_or("", |parent| parent.plan.as_str());
+                format!("its work is done: it ends with the plan around it, `{around}`, which may have it undone")
+            }
             PlanStatus::Running => match &self.cleanup {
+                Some(cleanup) if cleanup.is_stopping() => {
+                    let status = cleanup.outcome.status;
+                    format!("it ends as {status} once the plans inside it have ended, and its clean-up steps have run")
+                }
                 Some(cleanup) => {
                     let (status, due) = (cleanup.outcome.status, rfc3339(cleanup.due_ms));
                     format!("it ends as {status} once its clean-up steps have run, at {due} at the latest")
