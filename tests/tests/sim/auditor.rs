@@ -8,7 +8,7 @@ use goalmill_broker::{Activity, Commit, Delivery, InboxCursor, ParkMark, PlanWri
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent, read_entry};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, StepId, WorkerId};
-use goalmill_common::plan::Strategy;
+use goalmill_common::plan::{StepKind, Strategy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::wire::{Fields, read_task};
@@ -264,11 +264,13 @@ impl Auditor {
             Strategy::Sequential => 1,
             Strategy::Parallel | Strategy::Adaptive => state.plan().max_parallel.unwrap_or(u32::MAX),
         };
-        let flying = state.steps_in_flight().count();
+        // A step that holds a plan takes no place.
+        let takes_place = |i: &StepIndex| state.step(*i).is_some_and(|step| step.spec.kind != StepKind::Plan);
+        let flying = state.steps_in_flight().filter(takes_place).count();
         if flying > usize::try_from(most).unwrap_or(usize::MAX) {
             self.report(format!("[I7] {flying} steps of `{}` are in flight, {most} may be", write.plan));
         }
-        if !state.is_final() && state.plan_due().is_none() {
+        if !state.is_final() && !state.is_kept() && state.plan_due().is_none() {
             self.report(format!("[I15] `{}` waits for nothing", write.plan));
         }
     }
