@@ -337,7 +337,9 @@ impl Auditor {
         let is_open = |step: &&Step| seen(&step.id).is_none_or(|seen| seen.ended.is_none() || seen.is_needless);
         // A map that did not complete undid its items itself; what a revision removed was undone then.
         let is_due = |step: &Step, target: &Seen| match target.ended.as_deref() {
-            Some("step_completed") => !(step.undoes_map() && step.undoes.as_ref().is_some_and(|id| self.kept.contains(id.as_str()))),
+            Some("step_completed") => {
+                !(step.undoes_map() && step.undoes.as_ref().is_some_and(|id| self.kept.contains(id.as_str())))
+            }
             Some("plan_revised") => false,
             Some(_) | None => !step.undoes_map(),
         };

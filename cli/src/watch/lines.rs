@@ -3,7 +3,7 @@
 use goalmill_common::constraint::{AMOUNT, ConstraintStatus, ConstraintView, SPEND};
 use goalmill_common::criterion::{CriterionVerdict, JudgeKind, Judgement};
 use goalmill_common::event::{
-    ConstraintChanged, Event, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record, ReplanTriggered,
+    ConstraintChanged, Event, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record, ReplanTriggered, UndonePlan,
 };
 use goalmill_common::goal::Goal;
 use goalmill_common::id::StepId;
@@ -117,13 +117,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         PlanEvent::Kept(outcome) => {
             vec![format!("  {}: it ends with the plan around it, which may undo it", outcome.status)]
         }
-        PlanEvent::InnerPlanUndone(undone) => {
-            let failed = match undone.not_undone.as_slice() {
-                [] => String::new(),
-                names => format!(", but for {}", names.join(", ")),
-            };
-            vec![format!("  the plan of {} is undone{failed}", undone.step)]
-        }
+        PlanEvent::InnerPlanUndone(undone) => vec![undone_line(undone)],
         PlanEvent::PhaseAdded(_)
         | PlanEvent::InnerPlanKept(_)
         | PlanEvent::FamilyGrew(_)
@@ -140,6 +134,15 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         | PlanEvent::Failed(_)
         | PlanEvent::Cancelled(_) => Vec::new(),
     }
+}
+
+/// What a plan inside has undone.
+fn undone_line(undone: &UndonePlan) -> String {
+    let failed = match undone.not_undone.as_slice() {
+        [] => String::new(),
+        names => format!(", but for {}", names.join(", ")),
+    };
+    format!("  the plan of {} is undone{failed}", undone.step)
 }
 
 /// What was refused and why, and a line for each issue.

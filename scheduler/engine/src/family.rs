@@ -201,9 +201,10 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
     pub(crate) fn give(&mut self, plan: &PlanId, command: Command) {
         let Some(key) = self.plans.find_plan(plan) else { return };
         // A plan that nobody takes the end of is not kept for anybody.
-        let kept = match &command {
-            Command::SubPlanEnded { step, attempt, end } if end.is_kept => Some((step.clone(), *attempt)),
-            _ => None,
+        let kept = if let Command::SubPlanEnded { step, attempt, end } = &command {
+            end.is_kept.then(|| (step.clone(), *attempt))
+        } else {
+            None
         };
         match self.decide(key, command) {
             Ok(decision) => self.apply(key, decision),

@@ -115,7 +115,7 @@ impl Archiver {
         let scheduler = self.scheduler.clone();
         let interval = Duration::from_millis(scheduler.settings.archive.interval_ms);
         let (mut wait, mut whole_ms) = (interval, scheduler.clock.now_ms());
-        while let Some(done) = scheduler.stop.run_until_cancelled(self.round()).await {
+        while let Some(done) = scheduler.stop.run_until_cancelled(Box::pin(self.round())).await {
             match done {
                 Ok(()) => {
                     if wait > interval {
