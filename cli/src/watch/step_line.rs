@@ -2,7 +2,7 @@
 
 use goalmill_common::call::CallWaitKind;
 use goalmill_common::clock::rfc3339;
-use goalmill_common::event::{HookDecided, HookDecision, StepEvent, StepSuspended};
+use goalmill_common::event::{HookDecided, HookDecision, StepCompleted, StepEvent, StepSuspended};
 use goalmill_common::id::{AgentType, PlanId, StepId};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
@@ -44,7 +44,7 @@ pub(super) fn step_line(
         StepEvent::Started(_) if starts => {
             line(if row.attempt > 1 { format!("started, attempt {}", row.attempt) } else { "started".into() })
         }
-        StepEvent::Completed(_) => line(completed(board, row, palette)),
+        StepEvent::Completed(done) => line(format!("{}{}", completed(board, row, palette), in_part(done))),
         StepEvent::Retrying(retrying) => {
             let wait = retrying.due_ms.saturating_sub(board.last_ms);
             let then = if retrying.fallback { "fallback" } else { "next try" };
@@ -109,6 +109,15 @@ pub(super) fn step_line(
         | StepEvent::CallRecorded(_)
         | StepEvent::CallsDiscarded(_)
         | StepEvent::Progress(_) => None,
+    }
+}
+
+/// What is missing in the outputs of a step.
+fn in_part(done: &StepCompleted) -> String {
+    match done.errors.first() {
+        Some(error) => format!("  in part: {}", short(&error.message)),
+        None if done.partial => "  in part".into(),
+        None => String::new(),
     }
 }
 
