@@ -9,10 +9,10 @@ use crate::run::Run;
 use crate::script::Does;
 
 /// The names of features, as the table shows them.
-pub const FEATURES: [&str; 30] = [
+pub const FEATURES: [&str; 31] = [
     "dependency", "join", "condition", "status", "retry", "timeout", "fallback", "expected", "skip", "continue",
     "loop", "map", "plan", "wait", "event", "undo", "always", "parallel", "sequential", "failures", "budget",
-    "deadline", "cancel", "busy", "refuse", "cut", "lost", "silent", "failed", "partial",
+    "deadline", "cancel", "busy", "refuse", "cut", "lost", "silent", "failed", "partial", "resource",
 ];
 
 /// The features of a case; what agents did counts as far as they were asked.
@@ -82,5 +82,6 @@ fn of_step(step: &Step, found: &mut BTreeSet<&'static str>) {
     note("event", wait.is_some_and(|wait| wait.event.is_some()));
     note("undo", step.undoes.is_some());
     note("always", step.always);
+    note("resource", step.resource.is_some());
     step.plan.as_deref().into_iter().for_each(|plan| of_plan(plan, found));
 }

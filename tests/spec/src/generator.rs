@@ -112,8 +112,10 @@ impl Generator {
             3 | 4 if depth < DEPTH_MAX && !self.has_budget => {
                 step.insert("kind".into(), "plan".into());
                 step.insert("plan".into(), self.plan(depth + 1));
-                if self.one_in(8) {
-                    self.repeat(&mut step);
+                match self.below(8) {
+                    0 => self.repeat(&mut step),
+                    1 => drop(step.insert("timeout".into(), format!("{}ms", 5_000 + self.below(60_000)).into())),
+                    _ => {}
                 }
             }
             5 if depth == 0 && earlier.is_empty() => drop(step.insert("kind".into(), "message".into())),
@@ -155,6 +157,9 @@ impl Generator {
             inputs.insert("round".into(), "{{ iteration }}".into());
         }
         step.insert("inputs".into(), inputs.into());
+        if self.one_in(12) && !step.contains_key("for_each") {
+            step.insert("resource".into(), format!("r{}", self.below(2)).into());
+        }
         if self.one_in(2) {
             let action = format!("u{}", self.steps);
             self.acts(&action, 1);

@@ -64,7 +64,7 @@ impl PlanRun {
     fn enter(&mut self, i: usize, world: &mut World<'_>) {
         let inner = match self.steps[i].spec.for_each.clone() {
             Some(map) => self.plan_of_items(i, &map, world),
-            None => self.plan_of_step(i),
+            None => self.plan_of_step(i, world),
         };
         match inner {
             Ok(inner) if inner.steps.is_empty() => self.complete_round(i, Json::from(json!([])), false, world),
@@ -79,15 +79,16 @@ impl PlanRun {
         }
     }
 
-    fn plan_of_step(&mut self, i: usize) -> Result<PlanRun, Failure> {
+    fn plan_of_step(&mut self, i: usize, world: &World<'_>) -> Result<PlanRun, Failure> {
         let inputs = self.inputs(i)?;
         let step = &mut self.steps[i];
         step.piece().inputs = inputs.clone();
         let mut goal = Goal::default();
         goal.metadata.insert("inputs".into(), inputs.value());
         let plan = step.spec.plan.as_deref().cloned().unwrap_or_default();
-        // A plan inside ends a millisecond before the plan around it.
-        Ok(PlanRun::new(plan, goal, self.deadline_ms - 1))
+        // A plan inside ends a millisecond before the plan around it, and before the time limit of its step.
+        let limit_ms = step.spec.timeout_ms.map_or(self.deadline_ms, |limit_ms| world.now_ms + limit_ms);
+        Ok(PlanRun::new(plan, goal, self.deadline_ms.min(limit_ms) - 1))
     }
 
     fn plan_of_items(&mut self, i: usize, map: &ForEach, world: &mut World<'_>) -> Result<PlanRun, Failure> {
@@ -142,7 +143,14 @@ impl PlanRun {
         if self.stage == Stage::Stopping {
             return self.steps[i].end(StepStatus::Cancelled);
         }
+        let step = &self.steps[i];
+        // The time limit of a map is that of each item.
+        let limit_ms = step.spec.timeout_ms.filter(|_| step.spec.for_each.is_none());
+        let is_late = limit_ms.is_some_and(|limit_ms| step.last_ms + limit_ms <= world.now_ms + 1);
         match end.failure {
+            Some(failure) if failure.code == "PLAN_TIMEOUT" && is_late => {
+                self.give_up(i, super::plan_run::failure(FailureClass::Timeout, "STEP_TIMEOUT"), world);
+            }
             Some(failure) => self.give_up(i, failure, world),
             None if end.status == PlanStatus::Cancelled => self.give_up(i, invalid("SUB_PLAN_FAILED"), world),
             None => {

@@ -52,6 +52,7 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided
         if root.is_ended() {
             return Ok(result(&root, world));
         }
+        world.held = root.held();
         let mut ready = Vec::new();
         root.find_ready(usize::MAX, &[], &world, &mut ready);
         if let Some((_, path)) = ready.into_iter().min() {

@@ -303,6 +303,16 @@ impl PlanRun {
         self.steps.iter().map(of).sum()
     }
 
+    /// Resources that attempts hold in this plan and inside it.
+    pub(super) fn held(&self) -> Vec<String> {
+        let of = |step: &StepRun| match step.work {
+            Work::Out { .. } => step.spec.resource.iter().cloned().collect(),
+            Work::Inside => step.plans.last().map(Self::held).unwrap_or_default(),
+            Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } | Work::Ended(_) => Vec::new(),
+        };
+        self.steps.iter().flat_map(of).collect()
+    }
+
     /// Steps that an agent may be asked to do now, as paths from this plan, with their places in the order to follow.
     ///
     /// Law 6.2: the limits of a plan hold for everything inside it. A step that holds a plan takes no place.
@@ -323,7 +333,12 @@ impl PlanRun {
             let path = [path, &[i]].concat();
             if let (Work::Inside, Some(inner)) = (&step.work, step.plans.last()) {
                 inner.find_ready(room, &path, world, found);
-            } else if matches!(step.work, Work::Ready) && step.asks_agent() && room > 0 && self.is_its_turn(i) {
+            } else if matches!(step.work, Work::Ready)
+                && step.asks_agent()
+                && room > 0
+                && self.is_its_turn(i)
+                && world.is_free(step.spec.resource.as_deref())
+            {
                 let inputs = self.inputs(i).map_or(Value::Null, |inputs| inputs.value());
                 found.push((world.place(step.action(), &inputs), path));
             }

@@ -22,6 +22,8 @@ pub(super) struct World<'c> {
     times: BTreeMap<String, usize>,
     /// Events that were accepted, in their order, and whether one was taken.
     accepted: Vec<(usize, bool)>,
+    /// Resources that attempts hold.
+    pub(super) held: Vec<String>,
     pub(super) laws: BTreeSet<Law>,
     /// Whether things met in one millisecond whose order is free, and matters.
     pub(super) is_tie: bool,
@@ -37,6 +39,7 @@ impl<'c> World<'c> {
             followed: vec![false; order.len()],
             times: BTreeMap::new(),
             accepted: Vec::new(),
+            held: Vec::new(),
             laws: BTreeSet::new(),
             is_tie: false,
         }
@@ -86,6 +89,11 @@ impl<'c> World<'c> {
         let (n, taken) = self.accepted.iter_mut().find(fits)?;
         *taken = true;
         Some(Json::of(&self.script.events[*n].data))
+    }
+
+    /// Law 6.2: whether no other step of the family has the resource of a step.
+    pub(super) fn is_free(&self, resource: Option<&str>) -> bool {
+        !self.held.iter().any(|held| Some(held.as_str()) == resource)
     }
 
     pub(super) fn note(&mut self, law: Law) {
