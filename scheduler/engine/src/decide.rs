@@ -156,7 +156,10 @@ impl<'a> Turn<'a> {
     }
 
     pub(crate) fn end(mut self) -> Decision {
-        if self.is_active() && self.state.seq >= self.state.events_end(&self.context.limits) {
+        if !self.state.is_final()
+            && !self.state.is_kept()
+            && self.state.seq >= self.state.events_end(&self.context.limits)
+        {
             self.fail_for_events();
         }
         self.report_growth();
