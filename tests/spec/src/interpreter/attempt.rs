@@ -258,6 +258,7 @@ impl PlanRun {
             if self.is_inside {
                 world.note(Law::OneEventOneWait);
             }
+            world.begin_wait((event.clone(), key.clone()), self.steps[0].spec.id.clone());
             if let Some(data) = world.take_event(&event, &key) {
                 return self.complete_round(i, data, false, world);
             }

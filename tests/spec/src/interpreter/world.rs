@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use serde_json::Value;
 
@@ -25,6 +26,8 @@ pub(super) struct World<'c> {
     /// Resources that attempts hold.
     pub(super) held: Vec<String>,
     pub(super) laws: BTreeSet<Law>,
+    /// The waits of each name and key that began in the last millisecond in which one did, by the first step of their plan.
+    begun: BTreeMap<(String, String), (u64, StepId)>,
     /// Whether things met in one millisecond whose order is free, and matters.
     pub(super) is_tie: bool,
 }
@@ -41,6 +44,7 @@ impl<'c> World<'c> {
             accepted: Vec::new(),
             held: Vec::new(),
             laws: BTreeSet::new(),
+            begun: BTreeMap::new(),
             is_tie: false,
         }
     }
@@ -78,6 +82,13 @@ impl<'c> World<'c> {
     /// The place of the event that was accepted last.
     pub(super) fn last_event(&self) -> usize {
         self.accepted.len() - 1
+    }
+
+    /// Waits of two plans that begin in one millisecond take an earlier event in a free order.
+    pub(super) fn begin_wait(&mut self, event: (String, String), plan: StepId) {
+        let now = (self.now_ms, plan);
+        self.is_tie |= self.begun.get(&event).is_some_and(|(ms, other)| *ms == now.0 && *other != now.1);
+        self.begun.insert(event, now);
     }
 
     /// Law 5.1: takes the first event of a name and key that was accepted and not taken.
