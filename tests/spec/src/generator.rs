@@ -304,7 +304,11 @@ impl Generator {
 
     /// - `trouble`: how many of twenty acts do not complete.
     fn acts(&mut self, action: &str, trouble: u64) {
-        let acts = (0..ACTS).map(|_| self.act(trouble)).collect();
+        let mut acts: Vec<Act> = (0..ACTS).map(|_| self.act(trouble)).collect();
+        if self.one_in(30) {
+            // Each attempt takes its worker along.
+            acts.iter_mut().for_each(|act| (act.does, act.tokens) = (Does::Lost, 0));
+        }
         self.script.acts.insert(action.to_owned(), acts);
     }
 
