@@ -157,8 +157,8 @@ impl Generator {
             inputs.insert("round".into(), "{{ iteration }}".into());
         }
         step.insert("inputs".into(), inputs.into());
-        if self.one_in(12) && !step.contains_key("for_each") {
-            step.insert("resource".into(), format!("r{}", self.below(2)).into());
+        if self.one_in(6) && !step.contains_key("for_each") {
+            step.insert("resource".into(), "r".into());
         }
         if self.one_in(2) {
             let action = format!("u{}", self.steps);
