@@ -59,7 +59,7 @@ class Installation:
 
     def start(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("GOALMILL", "OPENAI", "ANTHROPIC"))}
-        environment |= {"GOALMILL__SCHEDULER__TASK_LEASE_MS": "1000", "GOALMILL__WORKER__LEASE_MARGIN_MS": "200"}
+        environment |= {"GOALMILL__SCHEDULER__TASK_LEASE_MS": "2000", "GOALMILL__WORKER__LEASE_MARGIN_MS": "400"}
         config = self.folder / "goalmill.toml"
         config.write_text('[planner]\norder = ["rules", "agent:py_planner"]\n')
         command = [BINARY, *(["dev", "--demo-agents"] if self.redis else ["scheduler"]), "--redis", self.redis_url, "--config", str(config),
@@ -133,7 +133,10 @@ def agent(installation: Installation) -> Iterator[Callable[..., subprocess.Popen
 
 
 class Model:
-    """A chat completions server. `script(n)` gives message `n`; `answered(n)` is called after the answer was sent."""
+    """A chat completions server. `script(n)` gives message `n`; `answered(n)` is called after the answer was sent.
+
+    One request after the other is answered. Those to an address before the last `move` are not: their sender was killed.
+    """
 
     def __init__(self) -> None:
         self.keys: Counter[str] = Counter()
@@ -147,6 +150,11 @@ class Model:
 
             def do_POST(self) -> None:
                 request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with model.lock:
+                    if self.path.startswith(model.path):
+                        self.answer(request)
+
+            def answer(self, request: dict[str, Any]) -> None:
                 model.requests.append(request)
                 model.keys[self.headers.get("Idempotency-Key", "none")] += 1
                 message = {"role": "assistant", "content": None, **model.script(request)}
@@ -168,8 +176,16 @@ class Model:
                 pass
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.handle_error = lambda *_: None  # type: ignore[method-assign]  # clients are killed here
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/v1"
+        self.lock, self.moves, self.path = threading.Lock(), 0, ""
+        self.move()
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def move(self) -> str:
+        """Answers at another address only, and returns it."""
+        self.moves += 1
+        self.path = f"/{self.moves}/v1/"
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}{self.path.rstrip('/')}"
+        return self.url
 
 
 @pytest.fixture

@@ -271,22 +271,20 @@ def kill_after_each_answer(installation: Installation, model: Model, source: str
     """`kill -9` of the agent as soon as it has the answer to a call for the first time, and a new agent."""
     killed: set[str] = set()
     process = installation.agent(source, MODEL=model.url, **environment)
-    lock = threading.Lock()
 
     def answered(request: dict[str, Any]) -> None:
         nonlocal process
-        with lock:
-            asked = str(len(request["messages"])) + str(request["messages"][-1].get("content"))
-            if asked in killed or len(killed) == calls:
-                return
-            killed.add(asked)
-            process.kill()
-            process.wait()
-            process = installation.agent(source, MODEL=model.url, **environment)
+        asked = str(len(request["messages"])) + str(request["messages"][-1].get("content"))
+        if asked in killed or len(killed) == calls:
+            return
+        killed.add(asked)
+        process.kill()
+        process.wait()
+        process = installation.agent(source, MODEL=model.move(), **environment)
     model.answered = answered
 
     def end() -> None:
-        with lock:  # the last agent may still be starting
+        with model.lock:  # the last agent may still be starting
             assert len(killed) == calls
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0

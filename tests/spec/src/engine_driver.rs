@@ -16,7 +16,7 @@ use goalmill_engine::{Command, PlanState};
 use goalmill_virtual_shard::VirtualShard;
 
 use crate::interpreter::attempt::CUT;
-use crate::run::{Ask, Run, StepEnd};
+use crate::run::{Ask, Run, step_ends};
 use crate::script::{Act, Does, START_MS, Script};
 
 /// Things that happen in one run, at most.
@@ -145,15 +145,10 @@ impl Driver<'_> {
     fn result(self) -> Run {
         let root = self.root();
         let results = root.results().results;
-        let steps = root.view(false).steps.into_iter().filter(|step| step.undoes.is_none() && !step.always);
-        let end = |step: goalmill_common::view::StepView| {
-            let outputs = results.get(step.id.as_str()).cloned();
-            (step.id.to_string(), StepEnd { status: step.status, outputs, partial: step.partial })
-        };
         Run {
             status: root.status(),
             code: root.ended().and_then(|ended| Some(ended.failure.as_ref()?.code.clone())),
-            steps: steps.map(end).collect(),
+            steps: step_ends(root.view(false).steps, |id| results.get(id).cloned()),
             ended_ms: self.shard.now_ms - START_MS,
             tokens: root.usage().tokens,
             laws: Default::default(),

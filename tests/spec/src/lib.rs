@@ -5,9 +5,11 @@
 
 mod case;
 mod comparison;
+mod confluence;
 mod engine_driver;
 mod feature;
 mod generator;
+mod hurry;
 mod interpreter;
 mod law;
 mod pairs;
@@ -18,13 +20,15 @@ mod survey;
 
 pub use case::Case;
 pub use comparison::{Difference, Finding, Verdict, check_engine};
+pub use confluence::{Confluent, Incomparable, Outcome, confluent, unanswered};
 pub use engine_driver::{Stopped, drive};
 pub use feature::{FEATURES, features};
 pub use generator::generate;
+pub use hurry::{LEASE_MS, hurry};
 pub use interpreter::{Undecided, run};
 pub use law::Law;
 pub use pairs::Pairs;
-pub use run::{Ask, Run, StepEnd};
+pub use run::{Ask, Run, StepEnd, step_ends};
 pub use script::{Act, Does, Script, SentEvent};
 pub use shrinker::shrink;
 pub use survey::{Survey, survey};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::view::StepView;
 use serde_json::Value;
 
 use crate::law::Law;
@@ -40,4 +41,16 @@ pub struct Run {
     pub tokens: u64,
     /// Laws that the run came to speak of.
     pub laws: BTreeSet<Law>,
+}
+
+/// How the steps of a submitted plan ended, clean-up aside.
+///
+/// - `outputs`: of a step by its id.
+pub fn step_ends(steps: Vec<StepView>, outputs: impl Fn(&str) -> Option<Value>) -> BTreeMap<String, StepEnd> {
+    let main = steps.into_iter().filter(|step| step.undoes.is_none() && !step.always);
+    let end = |step: StepView| {
+        let outputs = outputs(step.id.as_str());
+        (step.id.to_string(), StepEnd { status: step.status, outputs, partial: step.partial })
+    };
+    main.map(end).collect()
 }
