@@ -6,13 +6,14 @@ use goalmill_common::plan::{Join, OnFailure, Plan, Step, StepKind, Strategy};
 
 use crate::case::Case;
 use crate::run::Run;
-use crate::script::Does;
+use crate::script::{Does, Wish};
 
 /// The names of features, as the table shows them.
-pub const FEATURES: [&str; 31] = [
+pub const FEATURES: [&str; 34] = [
     "dependency", "join", "condition", "status", "retry", "timeout", "fallback", "expected", "skip", "continue",
     "loop", "map", "plan", "wait", "event", "undo", "always", "parallel", "sequential", "failures", "budget",
-    "deadline", "cancel", "busy", "refuse", "cut", "lost", "silent", "failed", "partial", "resource",
+    "deadline", "cancel", "busy", "refuse", "cut", "lost", "silent", "failed", "partial", "resource", "approve",
+    "pause", "leave",
 ];
 
 /// The features of a case; what agents did counts as far as they were asked.
@@ -24,7 +25,14 @@ pub fn features(case: &Case, plan: &Plan, run: &Run) -> BTreeSet<&'static str> {
             found.extend([name]);
         }
     };
-    note("cancel", case.script.cancel_ms.is_some_and(|at_ms| at_ms <= run.ended_ms));
+    for deed in case.script.deeds.iter().filter(|deed| deed.at_ms <= run.ended_ms) {
+        match deed.does {
+            Wish::Cancel => note("cancel", true),
+            Wish::Pause | Wish::Resume => note("pause", true),
+            Wish::Skip(_) => note("leave", true),
+            Wish::Approve(_) | Wish::Reject(_) => {}
+        }
+    }
     note("deadline", case.script.deadline_ms.is_some());
     note("failed", run.code.is_some());
     note("partial", run.steps.values().any(|step| step.partial));
@@ -82,6 +90,7 @@ fn of_step(step: &Step, found: &mut BTreeSet<&'static str>) {
     note("event", wait.is_some_and(|wait| wait.event.is_some()));
     note("undo", step.undoes.is_some());
     note("always", step.always);
+    note("approve", step.approve.is_some());
     note("resource", step.resource.is_some());
     step.plan.as_deref().into_iter().for_each(|plan| of_plan(plan, found));
 }

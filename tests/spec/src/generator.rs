@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Map, Value, json};
 
 use crate::case::Case;
-use crate::script::{Act, Does, Script, SentEvent};
+use crate::script::{Act, Deed, Does, Script, SentEvent, Wish};
 
 /// Plans inside plans, at most.
 const DEPTH_MAX: u32 = 2;
@@ -18,9 +18,7 @@ pub fn generate(seed: u64) -> Case {
         Generator { random: StdRng::seed_from_u64(seed), steps: 0, script: Script::default(), has_budget: false };
     generator.has_budget = generator.one_in(6);
     let document = generator.plan(0);
-    if generator.one_in(6) {
-        generator.script.cancel_ms = Some(generator.below(90_000));
-    }
+    generator.deeds();
     if generator.one_in(8) {
         generator.script.deadline_ms = Some(10_000 + generator.below(120_000));
     }
@@ -122,12 +120,50 @@ impl Generator {
             _ => self.agent(&mut step, depth),
         }
         self.dependencies(&mut step, earlier);
+        if self.one_in(12) {
+            self.approve(&mut step);
+        }
         match self.below(8) {
             0 => drop(step.insert("on_failure".into(), "skip".into())),
             1 | 2 => drop(step.insert("on_failure".into(), "continue".into())),
             _ => {}
         }
         step
+    }
+
+    /// What people do: at most four deeds, no two in one millisecond.
+    fn deeds(&mut self) {
+        let mut deeds = std::mem::take(&mut self.script.deeds);
+        if self.one_in(6) {
+            let at_ms = self.below(90_000);
+            deeds.push(Deed { at_ms, does: Wish::Cancel });
+        }
+        if self.one_in(5) {
+            let at_ms = self.below(60_000);
+            deeds.push(Deed { at_ms, does: Wish::Pause });
+            if self.below(4) > 0 {
+                deeds.push(Deed { at_ms: at_ms + 1 + self.below(60_000), does: Wish::Resume });
+            }
+        }
+        if self.one_in(6) {
+            let step = format!("s{}", 1 + self.pick(self.steps));
+            deeds.push(Deed { at_ms: self.below(90_000), does: Wish::Skip(step) });
+        }
+        deeds.sort_by_key(|deed| deed.at_ms);
+        deeds.dedup_by_key(|deed| deed.at_ms);
+        self.script.deeds = deeds;
+    }
+
+    fn approve(&mut self, step: &mut Map<String, Value>) {
+        let default = ["approve", "reject"][usize::from(self.one_in(2))];
+        let limit = format!("{}ms", 1_000 + self.below(60_000));
+        step.insert("approve".into(), json!({"limit": limit, "default": default}));
+        if self.below(3) > 0 {
+            let id = format!("s{}", self.steps);
+            let does = if self.one_in(3) { Wish::Reject(id) } else { Wish::Approve(id) };
+            let at_ms = self.below(90_000);
+            self.script.deeds.push(Deed { at_ms, does });
+        }
     }
 
     fn agent(&mut self, step: &mut Map<String, Value>, depth: u32) {

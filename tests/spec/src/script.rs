@@ -16,9 +16,9 @@ pub struct Script {
     pub acts: BTreeMap<String, Vec<Act>>,
     /// Events, sent to all plans that wait for them.
     pub events: Vec<SentEvent>,
-    /// When a person cancels the plan, milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cancel_ms: Option<u64>,
+    /// What people do with the plan, by time; no two at once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deeds: Vec<Deed>,
     /// The deadline of the goal, milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
@@ -51,6 +51,25 @@ pub enum Does {
     Lost,
     /// No answer comes: the attempt runs out of time, or is out when its plan ends.
     Silent,
+}
+
+/// What a person does with the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Deed {
+    pub at_ms: u64,
+    pub does: Wish,
+}
+
+/// What a person wants of the plan, or of the step that is named.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wish {
+    Cancel,
+    Pause,
+    Resume,
+    Approve(String),
+    Reject(String),
+    Skip(String),
 }
 
 /// An event from outside.

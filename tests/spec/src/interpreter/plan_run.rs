@@ -49,9 +49,12 @@ pub(super) struct PlanRun {
     pub(super) goal: Goal,
     /// Whether it runs in the place of a step.
     pub(super) is_inside: bool,
+    pub(super) is_paused: bool,
     /// What the items of a map see of the plan around them.
     pub(super) outer: Option<Seen>,
     pub(super) steps: Vec<StepRun>,
+    /// Plans of steps that a person skipped.
+    pub(super) left: Vec<PlanRun>,
     /// The undo steps of its steps.
     pub(super) undo: Vec<Step>,
     pub(super) stage: Stage,
@@ -80,8 +83,10 @@ impl PlanRun {
             plan,
             goal,
             is_inside: false,
+            is_paused: false,
             outer: None,
             steps,
+            left: Vec::new(),
             undo,
             stage: Stage::Running,
             end: None,
@@ -113,8 +118,7 @@ impl PlanRun {
     /// Does one thing that needs no agent. Returns whether there was one.
     pub(super) fn settle(&mut self, world: &mut World<'_>) -> bool {
         for i in 0..self.steps.len() {
-            let is_inside = matches!(self.steps[i].work, Work::Inside);
-            if let Some(inner) = self.steps[i].plans.last_mut().filter(|_| is_inside) {
+            if let Some(inner) = self.steps[i].inside_mut() {
                 if inner.settle(world) {
                     return true;
                 }
@@ -124,8 +128,18 @@ impl PlanRun {
                 }
             }
         }
+        for n in 0..self.left.len() {
+            if self.left[n].settle(world) {
+                return true;
+            }
+            if self.left[n].is_ended() {
+                self.tokens += self.left.remove(n).tokens;
+                return true;
+            }
+        }
         match self.stage {
             Stage::Ended => false,
+            Stage::Stopping if !self.left.is_empty() => false,
             Stage::Stopping => {
                 let is_still = self.steps.iter().filter(|step| step.part == Part::Main).all(StepRun::is_ended);
                 if is_still {
@@ -151,7 +165,10 @@ impl PlanRun {
             return true;
         }
         let begins = |i: &usize| matches!(self.steps[*i].work, Work::Ready) && !self.steps[*i].asks_agent();
-        let next = current.into_iter().find(|i| begins(i) && self.is_its_turn(*i) && self.has_place(*i, world));
+        let next = current
+            .into_iter()
+            .filter(|_| !self.is_paused)
+            .find(|i| begins(i) && self.is_its_turn(*i) && self.has_place(*i, world));
         next.into_iter().for_each(|i| self.begin(i, world));
         next.is_some()
     }
@@ -165,7 +182,7 @@ impl PlanRun {
             Joined::Open => return false,
             Joined::Impossible => self.steps[i].end(StepStatus::Skipped),
             Joined::Met => match self.guard(i) {
-                Ok(true) => self.steps[i].work = Work::Ready,
+                Ok(true) => self.open(i, world),
                 Ok(false) => {
                     let step = &mut self.steps[i];
                     step.satisfies = true;
@@ -279,7 +296,7 @@ impl PlanRun {
             return true;
         }
         let current = self.current();
-        let is_ready = |i: &usize| matches!(self.steps[*i].work, Work::Ready);
+        let is_ready = |i: &usize| matches!(self.steps[*i].work, Work::Ready | Work::Asked { .. });
         !current.iter().any(|i| self.steps[*i].is_begun()) && current.into_iter().find(is_ready) == Some(i)
     }
 
@@ -293,24 +310,26 @@ impl PlanRun {
         room > 0
     }
 
+    /// The plans inside it that run.
+    pub(super) fn inside(&self) -> impl Iterator<Item = &Self> {
+        self.steps.iter().filter_map(StepRun::inside).chain(&self.left)
+    }
+
+    pub(super) fn inside_mut(&mut self) -> impl Iterator<Item = &mut Self> {
+        self.steps.iter_mut().filter_map(StepRun::inside_mut).chain(&mut self.left)
+    }
+
     /// Attempts that are out in this plan and inside it.
     fn out(&self) -> usize {
-        let of = |step: &StepRun| match step.work {
-            Work::Out { .. } => 1,
-            Work::Inside => step.plans.last().map_or(0, Self::out),
-            Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } | Work::Ended(_) => 0,
-        };
-        self.steps.iter().map(of).sum()
+        let own = self.steps.iter().filter(|step| matches!(step.work, Work::Out { .. })).count();
+        own + self.inside().map(Self::out).sum::<usize>()
     }
 
     /// Resources that attempts hold in this plan and inside it.
     pub(super) fn held(&self) -> Vec<String> {
-        let of = |step: &StepRun| match step.work {
-            Work::Out { .. } => step.spec.resource.iter().cloned().collect(),
-            Work::Inside => step.plans.last().map(Self::held).unwrap_or_default(),
-            Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } | Work::Ended(_) => Vec::new(),
-        };
-        self.steps.iter().flat_map(of).collect()
+        let out = self.steps.iter().filter(|step| matches!(step.work, Work::Out { .. }));
+        let own = out.filter_map(|step| step.spec.resource.clone());
+        own.chain(self.inside().flat_map(Self::held)).collect()
     }
 
     /// Steps that an agent may be asked to do now, as paths from this plan, with their places in the order to follow.
@@ -331,10 +350,11 @@ impl PlanRun {
         for i in 0..self.steps.len() {
             let step = &self.steps[i];
             let path = [path, &[i]].concat();
-            if let (Work::Inside, Some(inner)) = (&step.work, step.plans.last()) {
+            if let Some(inner) = step.inside() {
                 inner.find_ready(room, &path, world, found);
             } else if matches!(step.work, Work::Ready)
                 && step.asks_agent()
+                && !self.is_paused
                 && room > 0
                 && self.is_its_turn(i)
                 && world.is_free(step.spec.resource.as_deref())
@@ -342,6 +362,9 @@ impl PlanRun {
                 let inputs = self.inputs(i).map_or(Value::Null, |inputs| inputs.value());
                 found.push((world.place(step.action(), &inputs), path));
             }
+        }
+        for (n, inner) in self.left.iter().enumerate() {
+            inner.find_ready(room, &[path, &[self.steps.len() + n]].concat(), world, found);
         }
     }
 
@@ -413,6 +436,7 @@ impl PlanRun {
         }
         self.end = Some(end);
         self.stage = Stage::Stopping;
+        self.is_paused = false;
         for step in &mut self.steps {
             match &step.work {
                 Work::Inside => {
@@ -427,12 +451,17 @@ impl PlanRun {
                     step.piece().unknown = true;
                     step.end(StepStatus::Cancelled);
                 }
-                Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. }
+                Work::Pending | Work::Asked { .. } | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. }
                     if step.part == Part::Main =>
                 {
                     step.end(StepStatus::Cancelled);
                 }
-                Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } | Work::Ended(_) => {}
+                Work::Pending
+                | Work::Asked { .. }
+                | Work::Ready
+                | Work::Backoff { .. }
+                | Work::Waiting { .. }
+                | Work::Ended(_) => {}
             }
         }
     }

@@ -35,6 +35,10 @@ pub(super) enum Work {
     Backoff {
         until_ms: u64,
     },
+    /// It waits for the decision of a person until then.
+    Asked {
+        until_ms: u64,
+    },
     /// It waits for a time, or for an event until a time.
     Waiting {
         until_ms: Option<u64>,
@@ -151,13 +155,22 @@ impl StepRun {
     pub(super) fn is_begun(&self) -> bool {
         match self.work {
             Work::Out { .. } | Work::Backoff { .. } | Work::Waiting { .. } | Work::Inside => true,
-            Work::Pending | Work::Ready | Work::Ended(_) => false,
+            Work::Pending | Work::Asked { .. } | Work::Ready | Work::Ended(_) => false,
         }
     }
 
     pub(super) fn end(&mut self, status: StepStatus) {
         self.satisfies |= status == StepStatus::Completed;
         self.work = Work::Ended(status);
+    }
+
+    /// The plan inside it that runs.
+    pub(super) fn inside(&self) -> Option<&PlanRun> {
+        self.plans.last().filter(|_| matches!(self.work, Work::Inside))
+    }
+
+    pub(super) fn inside_mut(&mut self) -> Option<&mut PlanRun> {
+        self.plans.last_mut().filter(|_| matches!(self.work, Work::Inside))
     }
 
     /// As expressions of other steps see it.
