@@ -258,6 +258,7 @@ impl PlanState {
     pub(crate) fn runs_cleanup(&self) -> bool {
         let begun = matches!(self.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
         begun
+            && self.start_due_ms().is_none()
             && self.cleanup.is_none()
             && !(self.graph.cleanup_steps().is_empty()
                 && self.holders.is_empty()

@@ -84,10 +84,13 @@ fn is_resource_free<P: FamilyPlans>(plans: &P, key: P::Key, step: StepIndex) -> 
 }
 
 impl PlanState {
-    /// The plans inside this one that work: those of its steps, and those that are stopped.
+    /// The plans inside this one that may work: those of its steps, those that are stopped, and kept ones, which may undo
+    /// what they did.
     fn plans_inside(&self) -> impl Iterator<Item = PlanId> + '_ {
-        let stopped = self.stopped.iter().map(|(i, attempt)| self.kept_plan_id(&self.plan.steps[*i].id, *attempt));
-        self.holders.iter().map(|holder| self.sub_plan_id(*holder)).chain(stopped)
+        let kept = self.kept.iter().flat_map(|(i, attempts)| attempts.iter().map(|attempt| (*i, *attempt)));
+        let left = kept.chain(self.stopped.iter().copied());
+        let left = left.map(|(i, attempt)| self.kept_plan_id(&self.plan.steps[i].id, attempt));
+        self.holders.iter().map(|holder| self.sub_plan_id(*holder)).chain(left)
     }
 
     /// The steps in flight that hold a resource.

@@ -112,7 +112,8 @@ impl Turn<'_> {
     /// Whether a sub-plan used up the time limit of its step.
     fn is_out_of_time(&self, i: StepIndex) -> bool {
         let (spec, step) = (&self.state.plan.steps[i], &self.state.steps[i]);
-        spec.timeout_ms.is_some() && self.now_ms + 1 >= step.due_ms
+        // Not by the deadline of the plan, which may come before.
+        spec.timeout_ms.is_some_and(|limit_ms| self.now_ms + 1 >= step.started_ms.saturating_add(limit_ms))
     }
 
     /// The failure of a step whose sub-plan ended without success.

@@ -17,7 +17,7 @@ use goalmill_virtual_shard::VirtualShard;
 
 use crate::interpreter::attempt::CUT;
 use crate::run::{Ask, Run, StepEnd};
-use crate::script::{Act, Does, START_MS, Script, Wish};
+use crate::script::{Act, Does, START_MS, Script, Wish, by_hand};
 
 /// Things that happen in one run, at most.
 const TURNS_MAX: u32 = 20_000;
@@ -65,7 +65,7 @@ pub fn drive(plan: &Plan, script: &Script) -> Result<Run, Stopped> {
 fn submission(plan: &Plan, script: &Script) -> Submit {
     let deadline_ms = script.deadline_ms.map(|deadline_ms| START_MS + deadline_ms);
     Submit {
-        goal: Goal { description: "test".into(), deadline_ms, ..Goal::default() },
+        goal: Goal { description: "test".into(), deadline_ms, start_in_ms: script.start_ms, ..Goal::default() },
         plan: Some(Planned::submitted(plan.clone(), Vec::new(), Vec::new())),
         submission: "test".into(),
         fingerprint: String::new(),
@@ -176,6 +176,10 @@ fn verb(wish: &Wish) -> Verb {
         Wish::Approve(step) => Verb::ApproveStep { step: step.as_str().into(), reason },
         Wish::Reject(step) => Verb::RejectStep { step: step.as_str().into(), reason },
         Wish::Skip(step) => Verb::SkipStep { step: step.as_str().into(), reason },
+        Wish::Complete(step) => {
+            Verb::CompleteStep { step: step.as_str().into(), outputs: Json::of(&by_hand()), reason }
+        }
+        Wish::Answer(step) => Verb::AnswerQuestion { question: step.clone(), answer: Json::of(&by_hand()), reason },
     }
 }
 

@@ -9,11 +9,11 @@ use crate::run::Run;
 use crate::script::{Does, Wish};
 
 /// The names of features, as the table shows them.
-pub const FEATURES: [&str; 34] = [
+pub const FEATURES: [&str; 38] = [
     "dependency", "join", "condition", "status", "retry", "timeout", "fallback", "expected", "skip", "continue",
     "loop", "map", "plan", "wait", "event", "undo", "always", "parallel", "sequential", "failures", "budget",
     "deadline", "cancel", "busy", "refuse", "cut", "lost", "silent", "failed", "partial", "resource", "approve",
-    "pause", "leave",
+    "pause", "leave", "byhand", "ask", "phase", "delay",
 ];
 
 /// The features of a case; what agents did counts as far as they were asked.
@@ -30,9 +30,11 @@ pub fn features(case: &Case, plan: &Plan, run: &Run) -> BTreeSet<&'static str> {
             Wish::Cancel => note("cancel", true),
             Wish::Pause | Wish::Resume => note("pause", true),
             Wish::Skip(_) => note("leave", true),
-            Wish::Approve(_) | Wish::Reject(_) => {}
+            Wish::Complete(_) => note("byhand", true),
+            Wish::Approve(_) | Wish::Reject(_) | Wish::Answer(_) => {}
         }
     }
+    note("delay", case.script.start_ms.is_some());
     note("deadline", case.script.deadline_ms.is_some());
     note("failed", run.code.is_some());
     note("partial", run.steps.values().any(|step| step.partial));
@@ -60,6 +62,7 @@ fn of_plan(plan: &Plan, found: &mut BTreeSet<&'static str>) {
     };
     note("parallel", plan.max_parallel.is_some());
     note("sequential", plan.strategy == Strategy::Sequential);
+    note("phase", !plan.phases.is_empty());
     note("failures", plan.failures_max.is_some());
     note("budget", plan.budget.tokens.is_some());
     note("continue", plan.continue_on_failure);
@@ -90,6 +93,7 @@ fn of_step(step: &Step, found: &mut BTreeSet<&'static str>) {
     note("event", wait.is_some_and(|wait| wait.event.is_some()));
     note("undo", step.undoes.is_some());
     note("always", step.always);
+    note("ask", step.ask.is_some());
     note("approve", step.approve.is_some());
     note("resource", step.resource.is_some());
     step.plan.as_deref().into_iter().for_each(|plan| of_plan(plan, found));

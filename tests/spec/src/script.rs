@@ -19,6 +19,9 @@ pub struct Script {
     /// What people do with the plan, by time; no two at once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deeds: Vec<Deed>,
+    /// How long the plan is delayed, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_ms: Option<u64>,
     /// The deadline of the goal, milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
@@ -70,6 +73,15 @@ pub enum Wish {
     Approve(String),
     Reject(String),
     Skip(String),
+    /// Gives the outputs of a step by hand.
+    Complete(String),
+    /// Answers the question of a step.
+    Answer(String),
+}
+
+/// What people give: the outputs of a step that is completed by hand, and the answer to a question.
+pub fn by_hand() -> Value {
+    json!({"n": 5})
 }
 
 /// An event from outside.

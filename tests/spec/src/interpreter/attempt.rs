@@ -5,9 +5,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{
-    ApprovalDefault, Collect, ForEach, Join, OnFailure, OnItemFailure, OnMax, OnTimeout, Plan, Step, StepKind,
-};
+use goalmill_common::plan::{Collect, ForEach, Join, OnFailure, OnItemFailure, OnMax, OnTimeout, Plan, Step, StepKind};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_expression as expression;
 use serde_json::{Value, json};
@@ -170,7 +168,7 @@ impl PlanRun {
     }
 
     /// Completes an iteration of a step; the step is completed if it is the last one.
-    fn complete_round(&mut self, i: usize, outputs: Json, is_partial: bool, world: &mut World<'_>) {
+    pub(super) fn complete_round(&mut self, i: usize, outputs: Json, is_partial: bool, world: &mut World<'_>) {
         let step = &mut self.steps[i];
         step.partial |= is_partial;
         step.piece().outputs = Some(outputs.clone());
@@ -329,7 +327,7 @@ impl PlanRun {
             match &step.work {
                 Work::Out { ends_ms: Some(ends_ms), limit_ms, .. } => found.push(*ends_ms.min(limit_ms)),
                 Work::Out { ends_ms: None, limit_ms, .. } => found.push(*limit_ms),
-                Work::Backoff { until_ms } | Work::Asked { until_ms } => found.push(*until_ms),
+                Work::Backoff { until_ms } | Work::Asked { until_ms, .. } => found.push(*until_ms),
                 Work::Waiting { until_ms, .. } => found.extend(until_ms),
                 Work::Pending | Work::Inside | Work::Ready | Work::Ended(_) => {}
             }
@@ -359,10 +357,9 @@ impl PlanRun {
                     return self.take(i, act, world);
                 }
                 Work::Backoff { until_ms } if *until_ms <= world.now_ms => step.work = Work::Ready,
-                Work::Asked { until_ms } if *until_ms <= world.now_ms => {
-                    let is_approved =
-                        step.spec.approve.is_some_and(|approve| approve.default == ApprovalDefault::Approve);
-                    self.decide(i, is_approved, world);
+                Work::Asked { until_ms, is_question } if *until_ms <= world.now_ms => {
+                    let is_question = *is_question;
+                    return self.decide_by_default(i, is_question, world);
                 }
                 Work::Waiting { until_ms: Some(until_ms), event } if *until_ms <= world.now_ms => {
                     let is_event = event.is_some();

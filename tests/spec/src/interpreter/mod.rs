@@ -41,9 +41,11 @@ pub enum Undecided {
 ///   result.
 pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided> {
     let mut world = World::new(script, order);
-    let deadline_ms = START_MS + script.deadline_ms.unwrap_or(Limits::default().plan_ms_max);
+    let deadline_ms =
+        START_MS + script.deadline_ms.unwrap_or(script.start_ms.unwrap_or(0) + Limits::default().plan_ms_max);
     let goal = Goal { budget: Budget { ..plan.budget }, ..Goal::default() };
     let mut root = PlanRun::new(plan.clone(), goal, deadline_ms);
+    root.delay(script.start_ms.is_some());
     let mut deeds = script.deeds.iter();
     for _ in 0..TURNS_MAX {
         while root.settle(&mut world) {}
@@ -62,7 +64,8 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided
         }
         let deed_ms = deeds.as_slice().first().map(|deed| START_MS + deed.at_ms);
         let event_ms = world.next_event_ms();
-        let mut due: Vec<u64> = deed_ms.into_iter().chain(event_ms).collect();
+        let start_ms = script.start_ms.filter(|_| !root.has_begun).map(|start_ms| START_MS + start_ms);
+        let mut due: Vec<u64> = [deed_ms, event_ms, start_ms].into_iter().flatten().collect();
         root.due(&mut due);
         // A plan inside that begins late is over at once: time never goes back.
         due.iter_mut().for_each(|at_ms| *at_ms = world.now_ms.max(*at_ms));
@@ -74,6 +77,8 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided
         world.now_ms = now_ms;
         if deed_ms == Some(now_ms) {
             deeds.next().into_iter().for_each(|deed| root.heed(&deed.does, &mut world));
+        } else if start_ms == Some(now_ms) {
+            root.delay(false);
         } else if event_ms == Some(now_ms) {
             world.accept_event();
             if root.plans_awaiting(&script.events[world.last_event()]) > 1 {

@@ -1,12 +1,14 @@
 //! What people do with a plan and its steps.
 
 use goalmill_common::failure::FailureClass;
+use goalmill_common::json::Json;
+use goalmill_common::plan::ApprovalDefault;
 use goalmill_common::status::StepStatus;
 
 use super::plan_run::{End, PlanRun, Stage, failure};
-use super::step_run::{Part, Work};
+use super::step_run::{Part, Piece, Work};
 use super::world::World;
-use crate::script::Wish;
+use crate::script::{Wish, by_hand};
 
 impl PlanRun {
     /// Does what a person wants of the outermost plan; nothing if it makes no sense now.
@@ -19,15 +21,25 @@ impl PlanRun {
         match wish {
             Wish::Cancel => self.begin_end(End::cancelled(), world),
             Wish::Pause => self.pause(true),
-            Wish::Resume => self.pause(false),
+            Wish::Resume => {
+                self.has_begun = true;
+                self.pause(false);
+            }
             Wish::Approve(step) | Wish::Reject(step) => {
-                if let Some(i) = self.find(step).filter(|i| matches!(self.steps[*i].work, Work::Asked { .. })) {
+                if let Some(i) = self.find_asked(step, false) {
                     self.decide(i, matches!(wish, Wish::Approve(_)), world);
                 }
             }
-            Wish::Skip(step) => {
+            Wish::Answer(step) => {
+                if let Some(i) = self.find_asked(step, true) {
+                    self.take_answer(i, Json::from(by_hand()), world);
+                }
+            }
+            Wish::Skip(step) | Wish::Complete(step) => {
                 let is_due = |i: &usize| may_skip && self.steps[*i].part == part;
-                self.find(step).filter(is_due).into_iter().for_each(|i| self.leave_out(i, world));
+                let i = self.find(step).filter(is_due);
+                let is_skipped = matches!(wish, Wish::Skip(_));
+                i.into_iter().for_each(|i| self.leave_out(i, is_skipped, world));
             }
         }
     }
@@ -47,17 +59,61 @@ impl PlanRun {
         }
     }
 
-    /// Each item of a map is approved by itself.
-    fn asks_person(&self, i: usize) -> bool {
-        let spec = &self.steps[i].spec;
-        spec.approve.is_some() && spec.for_each.is_none()
+    fn find_asked(&self, id: &str, question: bool) -> Option<usize> {
+        let is_asked = |i: &usize| match self.steps[*i].work {
+            Work::Asked { is_question, .. } => is_question == question,
+            Work::Pending
+            | Work::Ready
+            | Work::Out { .. }
+            | Work::Backoff { .. }
+            | Work::Waiting { .. }
+            | Work::Inside
+            | Work::Ended(_) => false,
+        };
+        self.find(id).filter(is_asked)
     }
 
-    /// The step may begin once a person has approved it, if one must.
+    /// The plan waits for its start.
+    pub(super) fn delay(&mut self, is_delayed: bool) {
+        (self.has_begun, self.is_paused) = (!is_delayed, is_delayed);
+    }
+
+    /// The step may begin once a person has answered its question and approved it. Each item of a map is asked about by
+    /// itself.
     pub(super) fn open(&mut self, i: usize, world: &World<'_>) {
-        let limit_ms = self.steps[i].spec.approve.unwrap_or_default().limit_ms;
-        let until_ms = world.now_ms + limit_ms;
-        self.steps[i].work = if self.asks_person(i) { Work::Asked { until_ms } } else { Work::Ready };
+        let step = &mut self.steps[i];
+        let is_map = step.spec.for_each.is_some();
+        let ask = step.spec.ask.as_ref().filter(|_| step.answer.is_none());
+        let limit_ms = match (ask, step.spec.approve) {
+            (Some(ask), _) => Some(ask.limit_ms),
+            (None, approve) => approve.map(|approve| approve.limit_ms),
+        };
+        let is_question = ask.is_some();
+        step.work = match limit_ms.filter(|_| !is_map) {
+            Some(limit_ms) => Work::Asked { until_ms: world.now_ms + limit_ms, is_question },
+            None => Work::Ready,
+        };
+    }
+
+    /// Nobody decided in time.
+    pub(super) fn decide_by_default(&mut self, i: usize, is_question: bool, world: &mut World<'_>) {
+        let spec = &self.steps[i].spec;
+        if !is_question {
+            let default = spec.approve.unwrap_or_default().default;
+            return self.decide(i, default == ApprovalDefault::Approve, world);
+        }
+        match spec.ask.as_ref().and_then(|ask| ask.default.clone()) {
+            Some(answer) => self.take_answer(i, answer, world),
+            None => self.give_up(i, failure(FailureClass::Timeout, "NO_ANSWER"), world),
+        }
+    }
+
+    fn take_answer(&mut self, i: usize, answer: Json, world: &mut World<'_>) {
+        self.steps[i].answer = Some(answer.clone());
+        if self.steps[i].spec.ask.as_ref().is_some_and(|ask| ask.into.is_none()) {
+            return self.complete_round(i, answer, false, world);
+        }
+        self.open(i, world);
     }
 
     /// The decision about a step that waits for one.
@@ -71,7 +127,7 @@ impl PlanRun {
 
     /// Passes over a step. What it has done so far may be undone later. A plan inside it is stopped, and ends before this
     /// one does.
-    fn leave_out(&mut self, i: usize, world: &mut World<'_>) {
+    fn leave_out(&mut self, i: usize, is_skipped: bool, world: &mut World<'_>) {
         let step = &mut self.steps[i];
         match &step.work {
             Work::Ended(_) => return,
@@ -85,6 +141,14 @@ impl PlanRun {
         }
         let step = &mut self.steps[i];
         step.satisfies = true;
-        step.end(StepStatus::Skipped);
+        if is_skipped {
+            return step.end(StepStatus::Skipped);
+        }
+        // What may be done has these outputs.
+        let (round, is_fallback, outputs) = (step.round, step.is_fallback, Json::from(by_hand()));
+        let is_now = |piece: &&mut Piece| piece.unknown && piece.round == round && piece.is_fallback == is_fallback;
+        step.pieces.iter_mut().filter(is_now).for_each(|piece| piece.outputs = Some(outputs.clone()));
+        step.outputs = Some(outputs);
+        step.end(StepStatus::Completed);
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct PlanRun {
     /// Whether it runs in the place of a step.
     pub(super) is_inside: bool,
     pub(super) is_paused: bool,
+    /// Whether it has started. A plan that never started cleans nothing up.
+    pub(super) has_begun: bool,
     /// What the items of a map see of the plan around them.
     pub(super) outer: Option<Seen>,
     pub(super) steps: Vec<StepRun>,
@@ -84,6 +86,7 @@ impl PlanRun {
             goal,
             is_inside: false,
             is_paused: false,
+            has_begun: true,
             outer: None,
             steps,
             left: Vec::new(),
@@ -153,6 +156,14 @@ impl PlanRun {
 
     fn advance(&mut self, world: &mut World<'_>) -> bool {
         let current = self.current();
+        if !self.has_begun {
+            // A person may have passed over all steps.
+            let is_over = current.iter().all(|i| self.steps[*i].is_ended());
+            if is_over {
+                self.end_part(world);
+            }
+            return is_over;
+        }
         if current.iter().any(|i| self.unlock(*i, world)) {
             return true;
         }
@@ -222,10 +233,19 @@ impl PlanRun {
             Join::AtLeast(least) => to_usize(least),
         };
         match (met >= needed, met + open >= needed) {
+            (true, _) if self.waits_for_phase(spec) => Joined::Open,
             (true, _) => Joined::Met,
             (false, true) => Joined::Open,
             (false, false) => Joined::Impossible,
         }
+    }
+
+    /// A phase starts when all steps of the phases before it have ended.
+    fn waits_for_phase(&self, spec: &Step) -> bool {
+        let place = |spec: &Step| self.plan.phases.iter().position(|phase| Some(&phase.id) == spec.phase.as_ref());
+        let Some(own) = place(spec) else { return false };
+        let is_earlier = |other: &&StepRun| place(&other.spec).is_some_and(|place| place < own);
+        !self.steps.iter().filter(is_earlier).all(StepRun::is_ended)
     }
 
     /// Law 8.3: the condition comes before everything that it guards.
@@ -371,7 +391,13 @@ impl PlanRun {
     /// The rendered inputs of a step.
     pub(super) fn inputs(&self, i: usize) -> Result<Json, Failure> {
         let step = &self.steps[i];
-        self.seen(i).render(&step.spec.inputs, &self.locals(i)).map_err(|error| invalid(error.code))
+        let inputs = self.seen(i).render(&step.spec.inputs, &self.locals(i)).map_err(|error| invalid(error.code))?;
+        let into = step.spec.ask.as_ref().and_then(|ask| ask.into.clone());
+        let (Some(into), Some(answer), Value::Object(mut fields)) = (into, &step.answer, inputs.value()) else {
+            return Ok(inputs);
+        };
+        fields.insert(into, answer.value());
+        Ok(Json::from(Value::Object(fields)))
     }
 
     /// Fails or skips a step by its policy.
@@ -437,6 +463,9 @@ impl PlanRun {
         self.end = Some(end);
         self.stage = Stage::Stopping;
         self.is_paused = false;
+        if !self.has_begun {
+            self.stage = Stage::Ended;
+        }
         for step in &mut self.steps {
             match &step.work {
                 Work::Inside => {

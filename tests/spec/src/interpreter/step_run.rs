@@ -35,9 +35,10 @@ pub(super) enum Work {
     Backoff {
         until_ms: u64,
     },
-    /// It waits for the decision of a person until then.
+    /// It waits for a person until then: for an answer, or for an approval.
     Asked {
         until_ms: u64,
+        is_question: bool,
     },
     /// It waits for a time, or for an event until a time.
     Waiting {
@@ -90,6 +91,8 @@ pub(super) struct StepRun {
     /// The number of the iteration, from 1.
     pub(super) round: u32,
     pub(super) previous: Option<Json>,
+    /// The answer to its question.
+    pub(super) answer: Option<Json>,
     /// In the order in which they were first sent.
     pub(super) pieces: Vec<Piece>,
     /// The plans inside it, one for each iteration.
@@ -115,6 +118,7 @@ impl StepRun {
             is_fallback: false,
             round: 1,
             previous: None,
+            answer: None,
             pieces: Vec::new(),
             plans: Vec::new(),
             begun: None,
