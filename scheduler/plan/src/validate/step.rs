@@ -131,7 +131,7 @@ fn answered_by_person(fields: &Fields<'_, '_>, step: &mut Step) {
     if !is_whole {
         return;
     }
-    let instead = ["repeat", "plan", "use", "wait"].into_iter().find_map(|name| fields.get(name));
+    let instead = ["repeat", "plan", "use"].into_iter().find_map(|name| fields.get(name));
     if let Some(field) = instead {
         let detail = format!("the answer of a person is the outputs of this step; its `{}` would never run", field.key);
         fields.context.error("INVALID_VALUE", &fields.at.key(field.key), &detail, "remove it, or say `into` in `ask`");
