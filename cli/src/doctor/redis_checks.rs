@@ -146,3 +146,17 @@ fn check_groups(troubled: Vec<(String, GroupTrouble)>, checks: &mut Checks) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_differs_by_more_than_a_second_is_a_warning() {
+        for (skew_ms, warnings) in [(0, 0), (1_000, 0), (-1_001, 1), (3_600_000, 1)] {
+            let mut checks = Checks::default();
+            check_clock(skew_ms, &mut checks);
+            assert_eq!(checks.count(Level::Warning), warnings, "{skew_ms} ms");
+        }
+    }
+}

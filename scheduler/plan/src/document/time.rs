@@ -34,7 +34,9 @@ impl DocumentZone {
         let Err(error) = time_zone(name) else { return true };
         let hint = match error {
             LocalTimeError::UnknownZone { nearest: Some(zone), .. } => format!("did you mean `{zone}`?"),
-            _ => "write a name of the IANA database as in `Europe/Berlin`, or `UTC`".to_owned(),
+            LocalTimeError::UnknownZone { .. } | LocalTimeError::HasOffset | LocalTimeError::NotLocal => {
+                "write a name of the IANA database as in `Europe/Berlin`, or `UTC`".to_owned()
+            }
         };
         context.error("INVALID_VALUE", at, format!("there is no time zone `{}`", shorten(name)), hint);
         false
