@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use anyhow::Result;
-use goalmill_broker::redis;
+use goalmill_broker::{embedded, redis};
 use goalmill_common::clock::{Clock, rfc3339};
 use goalmill_common::event::{Event, Record};
 use goalmill_common::id::PlanId;
@@ -168,5 +168,32 @@ async fn a_takeover_by_a_machine_whose_clock_is_wrong_changes_nothing_for_plans(
         clocks.check_plans(plans).await?;
     }
     clocks.installation.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_whose_clock_is_put_back_holds_no_timer_and_one_that_is_put_forward_is_followed() -> Result<()> {
+    let (shift, machine) = (Arc::new(AtomicI64::new(0)), Clock::system());
+    let (read, truth) = (shift.clone(), machine.clone());
+    let wall = move || machine.wall_ms().saturating_add_signed(read.load(Ordering::Relaxed));
+    let broker = embedded::open(None, Clock::from_wall_clock(wall))?;
+    let it = Installation::start(broker, settings()).await?;
+    let wait = |wait: Value| json!({"steps": [{"id": "pause", "kind": "wait", "wait": wait}]});
+    let before = it.submit(&wait(json!({"for": "2s"}))).await?;
+    shift.store(-HOUR_MS, Ordering::Relaxed);
+    let meanwhile = it.submit(&wait(json!({"for": "1s"}))).await?;
+    for plan in [before, meanwhile] {
+        it.await_end(&plan, SOON).await?;
+        let log = it.log(&plan).await?;
+        assert!(log.is_sorted_by_key(|record| record.time_ms), "{log:#?}");
+        let last = log.last().map(|record| record.time_ms);
+        assert!(last > Some(truth.wall_ms() - FAR_MS), "the time has gone back an hour: {log:#?}");
+    }
+    let in_an_hour = rfc3339(truth.wall_ms().saturating_add_signed(HOUR_MS));
+    let later = it.submit(&wait(json!({ "until": in_an_hour }))).await?;
+    shift.store(2 * HOUR_MS, Ordering::Relaxed);
+    let ended = it.await_end(&later, SOON).await?;
+    assert_eq!(ended["status"], "completed", "{ended:#}");
+    it.stop().await;
     Ok(())
 }
