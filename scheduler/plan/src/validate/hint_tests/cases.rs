@@ -166,6 +166,16 @@ pub(super) fn of_steps() -> Vec<HintCase> {
             json!({"ask": {"question": "How many?"}, "action": "count"}),
             &[Set("/steps/0/ask/into", json!("n"))],
         ),
+        step(
+            "INVALID_VALUE",
+            json!({"ask": "How many?", "repeat": {"until": "outputs.n > 1", "max": 3}}),
+            &[Remove("/steps/0/repeat")],
+        ),
+        step(
+            "INVALID_VALUE",
+            json!({"ask": {"question": "How many?"}, "plan": {"steps": [{"id": "b", "kind": "message"}]}}),
+            &[Set("/steps/0/ask/into", json!("n"))],
+        ),
         step("INVALID_ID", json!({"action": "a\u{7}b"}), &[Set("/steps/0/action", json!("ab"))]),
         step(
             "INPUT_TOO_LARGE",
