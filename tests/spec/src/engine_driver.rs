@@ -11,6 +11,8 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_common::report::{Report, What};
+use goalmill_common::revision::Change;
+use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{Command, PlanState};
 use goalmill_virtual_shard::VirtualShard;
@@ -146,7 +148,11 @@ impl Driver<'_> {
     fn result(self) -> Run {
         let root = self.root();
         let results = root.results().results;
-        let steps = root.view(false).steps.into_iter().filter(|step| step.undoes.is_none() && !step.always);
+        let steps = root
+            .view(false)
+            .steps
+            .into_iter()
+            .filter(|step| step.undoes.is_none() && !step.always && step.status != StepStatus::Revised);
         let end = |step: goalmill_common::view::StepView| {
             let outputs = results.get(step.id.as_str()).cloned();
             (step.id.to_string(), StepEnd { status: step.status, outputs, partial: step.partial })
@@ -176,6 +182,10 @@ fn verb(wish: &Wish) -> Verb {
         Wish::Approve(step) => Verb::ApproveStep { step: step.as_str().into(), reason },
         Wish::Reject(step) => Verb::RejectStep { step: step.as_str().into(), reason },
         Wish::Skip(step) => Verb::SkipStep { step: step.as_str().into(), reason },
+        Wish::Remove(step) => {
+            let changes = vec![Change::RemoveStep { step: step.as_str().into() }];
+            Verb::Edit { changes, revision: None, reason }
+        }
         Wish::Complete(step) => {
             Verb::CompleteStep { step: step.as_str().into(), outputs: Json::of(&by_hand()), reason }
         }

@@ -9,11 +9,11 @@ use crate::run::Run;
 use crate::script::{Does, Wish};
 
 /// The names of features, as the table shows them.
-pub const FEATURES: [&str; 38] = [
+pub const FEATURES: [&str; 39] = [
     "dependency", "join", "condition", "status", "retry", "timeout", "fallback", "expected", "skip", "continue",
     "loop", "map", "plan", "wait", "event", "undo", "always", "parallel", "sequential", "failures", "budget",
     "deadline", "cancel", "busy", "refuse", "cut", "lost", "silent", "failed", "partial", "resource", "approve",
-    "pause", "leave", "byhand", "ask", "phase", "delay",
+    "pause", "leave", "byhand", "ask", "edit", "phase", "delay",
 ];
 
 /// The features of a case; what agents did counts as far as they were asked.
@@ -30,6 +30,7 @@ pub fn features(case: &Case, plan: &Plan, run: &Run) -> BTreeSet<&'static str> {
             Wish::Cancel => note("cancel", true),
             Wish::Pause | Wish::Resume => note("pause", true),
             Wish::Skip(_) => note("leave", true),
+            Wish::Remove(_) => note("edit", true),
             Wish::Complete(_) => note("byhand", true),
             Wish::Approve(_) | Wish::Reject(_) | Wish::Answer(_) => {}
         }

@@ -161,7 +161,11 @@ impl Generator {
         if self.one_in(6) {
             let step = format!("s{}", 1 + self.pick(self.steps));
             let at_ms = self.below(90_000);
-            let does = if self.one_in(2) { Wish::Skip(step) } else { Wish::Complete(step) };
+            let does = match self.below(3) {
+                0 => Wish::Skip(step),
+                1 => Wish::Complete(step),
+                _ => Wish::Remove(step),
+            };
             deeds.push(Deed { at_ms, does });
         }
         deeds.sort_by_key(|deed| deed.at_ms);

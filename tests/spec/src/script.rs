@@ -75,6 +75,8 @@ pub enum Wish {
     Skip(String),
     /// Gives the outputs of a step by hand.
     Complete(String),
+    /// Takes a step out of the plan.
+    Remove(String),
     /// Answers the question of a step.
     Answer(String),
 }

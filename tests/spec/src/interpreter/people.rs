@@ -6,7 +6,7 @@ use goalmill_common::plan::ApprovalDefault;
 use goalmill_common::status::StepStatus;
 
 use super::plan_run::{End, PlanRun, Stage, failure};
-use super::step_run::{Part, Piece, Work};
+use super::step_run::{Part, Piece, StepRun, Work};
 use super::world::World;
 use crate::script::{Wish, by_hand};
 
@@ -34,6 +34,10 @@ impl PlanRun {
                 if let Some(i) = self.find_asked(step, true) {
                     self.take_answer(i, Json::from(by_hand()), world);
                 }
+            }
+            Wish::Remove(step) => {
+                let i = self.find(step).filter(|i| self.stage == Stage::Running && self.may_remove(*i, world));
+                i.into_iter().for_each(|i| self.remove(i, world));
             }
             Wish::Skip(step) | Wish::Complete(step) => {
                 let is_due = |i: &usize| may_skip && self.steps[*i].part == part;
@@ -123,6 +127,35 @@ impl PlanRun {
         } else {
             self.give_up(i, failure(FailureClass::Permanent, "REJECTED"), world);
         }
+    }
+
+    /// A step of which one speaks that has not ended stays, and so does a completed one without `undo`. A plan has steps.
+    fn may_remove(&self, i: usize, world: &mut World<'_>) -> bool {
+        let step = &self.steps[i];
+        let id = &step.spec.id;
+        let path = format!("steps.{id}.");
+        let speaks =
+            |other: &StepRun| other.spec.dependencies.contains(id) || Json::of(&other.spec).text().contains(&path);
+        let is_there = |step: &StepRun| matches!(step.part, Part::Main | Part::Always);
+        let others = || self.steps.iter().filter(|other| other.spec.id != *id);
+        let has_undo = self.undo.iter().any(|undo| undo.undoes.as_ref() == Some(id));
+        is_there(step)
+            && (has_undo || step.status() != Some(StepStatus::Completed))
+            && !others().any(|other| !other.is_ended() && speaks(other))
+            && (others().any(is_there) || has_undo && self.may_be_done(i, world))
+    }
+
+    fn may_be_done(&self, i: usize, world: &mut World<'_>) -> bool {
+        matches!(self.steps[i].work, Work::Out { .. }) || !self.undo_of(i, &Json::default(), world).is_empty()
+    }
+
+    /// Takes a step out. What it may have done is undone before anything else begins.
+    fn remove(&mut self, i: usize, world: &mut World<'_>) {
+        self.leave_out(i, true, world);
+        let undo = self.undo_of(i, &Json::default(), world);
+        self.steps[i].part = Part::Removed;
+        self.steps[i].end(StepStatus::Revised);
+        self.steps.extend(undo);
     }
 
     /// Passes over a step. What it has done so far may be undone later. A plan inside it is stopped, and ends before this

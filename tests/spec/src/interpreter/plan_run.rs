@@ -59,6 +59,8 @@ pub(super) struct PlanRun {
     pub(super) left: Vec<PlanRun>,
     /// The undo steps of its steps.
     pub(super) undo: Vec<Step>,
+    /// The place of the phase that has begun.
+    pub(super) phase: usize,
     pub(super) stage: Stage,
     pub(super) end: Option<End>,
     /// Unix milliseconds.
@@ -91,6 +93,7 @@ impl PlanRun {
             steps,
             left: Vec::new(),
             undo,
+            phase: 0,
             stage: Stage::Running,
             end: None,
             deadline_ms,
@@ -109,13 +112,14 @@ impl PlanRun {
 
     /// Steps of the part whose turn it is.
     fn current(&self) -> Vec<usize> {
-        let part = match self.stage {
-            Stage::Running => Part::Main,
-            Stage::Undoing => Part::Undo,
-            Stage::Always => Part::Always,
-            Stage::Stopping | Stage::Ended => return Vec::new(),
+        let parts: &[Part] = match self.stage {
+            // What a person took out is undone meanwhile.
+            Stage::Running => &[Part::Main, Part::Undo],
+            Stage::Undoing => &[Part::Undo],
+            Stage::Always => &[Part::Always],
+            Stage::Stopping | Stage::Ended => &[],
         };
-        (0..self.steps.len()).filter(|i| self.steps[*i].part == part).collect()
+        (0..self.steps.len()).filter(|i| parts.contains(&self.steps[*i].part)).collect()
     }
 
     /// Does one thing that needs no agent. Returns whether there was one.
@@ -171,6 +175,9 @@ impl PlanRun {
             self.begin_end(end, world);
             return true;
         }
+        if self.begin_phase() {
+            return true;
+        }
         if current.iter().all(|i| self.steps[*i].is_ended()) {
             self.end_part(world);
             return true;
@@ -186,7 +193,7 @@ impl PlanRun {
 
     /// Lets a step become ready, or passes over it. Returns whether anything changed.
     fn unlock(&mut self, i: usize, world: &mut World<'_>) -> bool {
-        if !matches!(self.steps[i].work, Work::Pending) {
+        if !matches!(self.steps[i].work, Work::Pending) || self.waits_for_undo(i) {
             return false;
         }
         match self.joined(i) {
@@ -203,6 +210,12 @@ impl PlanRun {
             },
         }
         true
+    }
+
+    /// Nothing else begins before what a person took out is undone.
+    fn waits_for_undo(&self, i: usize) -> bool {
+        let is_open = |step: &StepRun| step.part == Part::Undo && !step.is_ended();
+        self.steps[i].part == Part::Main && self.steps.iter().any(is_open)
     }
 
     fn joined(&self, i: usize) -> Joined {
@@ -240,12 +253,20 @@ impl PlanRun {
         }
     }
 
-    /// A phase starts when all steps of the phases before it have ended.
+    /// A phase starts when all steps of the phases before it have ended. Returns whether one did.
+    fn begin_phase(&mut self) -> bool {
+        let is_open = |step: &StepRun| !step.is_ended() && self.phase_of(&step.spec) == Some(self.phase);
+        let begins = self.phase < self.plan.phases.len() && !self.steps.iter().any(is_open);
+        self.phase += usize::from(begins);
+        begins
+    }
+
     fn waits_for_phase(&self, spec: &Step) -> bool {
-        let place = |spec: &Step| self.plan.phases.iter().position(|phase| Some(&phase.id) == spec.phase.as_ref());
-        let Some(own) = place(spec) else { return false };
-        let is_earlier = |other: &&StepRun| place(&other.spec).is_some_and(|place| place < own);
-        !self.steps.iter().filter(is_earlier).all(StepRun::is_ended)
+        self.phase_of(spec).is_some_and(|place| place > self.phase)
+    }
+
+    fn phase_of(&self, spec: &Step) -> Option<usize> {
+        self.plan.phases.iter().position(|phase| Some(&phase.id) == spec.phase.as_ref())
     }
 
     /// Law 8.3: the condition comes before everything that it guards.
@@ -467,6 +488,9 @@ impl PlanRun {
             self.stage = Stage::Ended;
         }
         for step in &mut self.steps {
+            if step.part == Part::Undo && !step.is_ended() {
+                step.work = Work::Pending;
+            }
             match &step.work {
                 Work::Inside => {
                     if let Some(inner) = step.plans.last_mut() {

@@ -16,6 +16,8 @@ pub(super) enum Part {
     Main,
     Undo,
     Always,
+    /// A person took it out of the plan.
+    Removed,
 }
 
 /// Where a step stands.
