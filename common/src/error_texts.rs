@@ -748,7 +748,7 @@ pub const SECTIONS: &[CodeSection] = &[
             (
                 "WAIT_TIME_INVALID",
                 "The expression in `until` of a [`wait`](../plan-lifecycle.md#waits) step gives no time. Let it give \
-                RFC 3339, as in `2027-01-31T12:00:00Z`, or Unix milliseconds.",
+                RFC 3339, as in `2027-01-31T12:00:00Z`, Unix milliseconds, or with `tz` a local time without an offset.",
             ),
             (
                 "WAIT_KEY_INVALID",

@@ -56,6 +56,7 @@ pub mod supervisor;
 pub mod task;
 pub mod telemetry;
 pub mod text;
+pub mod time_zone;
 pub mod trace;
 pub mod view;
 pub mod wire;

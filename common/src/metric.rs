@@ -101,6 +101,8 @@ metrics! {
     Both Gauge "goalmill_build_info" Count [
         Label::Named("version", "the version"), Label::Of("component", &["scheduler", "worker"])]
         "Always 1; the labels tell the version that runs.";
+    Both Gauge "goalmill_clock_skew_seconds" Seconds []
+        "By how much the machine's clock is ahead of the store's, negative if behind; plans follow the store's.";
 
     Scheduler Counter "goalmill_goals_submitted_total" Count [Label::Of("source", &["http", "redis"])]
         "Goals and plans that were accepted.";

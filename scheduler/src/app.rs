@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_archive::ArchiveError;
-use goalmill_broker::{Broker, BrokerError, Install, Meta};
+use goalmill_broker::{Broker, BrokerError, Install, Meta, StoreClock};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Authentication, Settings};
 use goalmill_common::plan::Plan;
@@ -227,11 +227,15 @@ pub(crate) async fn assemble(
     let confidences = Arc::new(ConfidenceCalibration::new(settings.planner.calibrate_plans_min));
     pipeline.calibrate(confidences.clone());
     let lessons = Lessons { confidences, examples: pipeline.examples(), learns: settings.router.learn };
-    let (stats, samples) = ExecutionStats::new(directory.clone(), lessons, clock.now_ms());
     let SchedulerStart { status, loops } = start;
     let hooks = Hooks::start(&settings.hooks, hooks, random.clone(), loops).map_err(SchedulerStartError::Hook)?;
     // What is wrong with the settings is said at once; only then the store is waited for.
     let meta = open(broker.as_ref(), &install, status).await?;
+    let store_clock = StoreClock::new(clock.clone());
+    while let Err(error) = store_clock.check(broker.as_ref()).await {
+        status.wait_after(error).await?;
+    }
+    let (stats, samples) = ExecutionStats::new(directory.clone(), lessons, clock.now_ms());
     let token_secret = loop {
         match TokenSecret::open(broker.as_ref(), &random).await {
             Ok(secret) => break secret,
@@ -262,6 +266,7 @@ pub(crate) async fn assemble(
         archive,
         broker,
         clock,
+        store_clock,
         random,
         engine: Engine::default(),
         quarantined_plans: std::sync::Mutex::default(),

@@ -35,6 +35,7 @@ pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
         let trouble = check.err().or(probed.err());
         set_redis(trouble.as_ref());
         scheduler.health.log_change(trouble.as_ref());
+        gauge!("goalmill_clock_skew_seconds").set(scheduler.store_clock.skew_seconds());
         gauges.set_own(&scheduler, &shards);
         if let Err(error) = publisher.publish(&scheduler, &shards).await {
             tracing::debug!("step loads could not be published: {error}");

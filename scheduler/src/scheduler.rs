@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use goalmill_archive::ArchiveStore;
-use goalmill_broker::Broker;
+use goalmill_broker::{Broker, StoreClock};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{PolicySettings, RecordSettings, Settings};
 use goalmill_common::id::{PlanId, ShardId};
@@ -49,7 +49,9 @@ pub(crate) struct Scheduler {
     pub(crate) plans: Arc<dyn PlanReader>,
     /// `None` unless finished plans are archived.
     pub(crate) archive: Option<Arc<dyn ArchiveStore>>,
+    /// The time of the store, by `store_clock`.
     pub(crate) clock: Clock,
+    pub(crate) store_clock: StoreClock,
     pub(crate) random: Random,
     /// How long a shard polls for its next input after a commit, and the intake for the reply of the store, before the
     /// thread sleeps.

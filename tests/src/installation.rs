@@ -60,10 +60,15 @@ impl Installation {
     }
 
     pub async fn add_scheduler(&mut self) -> Result<()> {
+        self.add_scheduler_with_clock(Clock::system()).await
+    }
+
+    /// Adds a scheduler on a machine with this clock.
+    pub async fn add_scheduler_with_clock(&mut self, clock: Clock) -> Result<()> {
         let options = goalmill_scheduler::SchedulerOptions {
             settings: self.settings.clone(),
             broker: self.broker.clone(),
-            clock: Clock::system(),
+            clock,
             random: Random::system(),
         };
         self.schedulers.push(Box::pin(goalmill_scheduler::start(options)).await?);
@@ -71,13 +76,18 @@ impl Installation {
     }
 
     pub async fn add_worker(&mut self, slots: u32) -> Result<()> {
+        self.add_worker_with_clock(slots, Clock::system()).await
+    }
+
+    /// Adds a worker on a machine with this clock.
+    pub async fn add_worker_with_clock(&mut self, slots: u32, clock: Clock) -> Result<()> {
         let mut settings = self.settings.worker.clone();
         settings.slots = slots;
         let options = goalmill_worker::WorkerOptions {
             settings,
             limits: self.settings.limits.clone(),
             broker: self.broker.clone(),
-            clock: Clock::system(),
+            clock,
             random: Random::system(),
             executors: goalmill_demo::agents::executors(),
             kinds: Default::default(),

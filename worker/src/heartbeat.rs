@@ -64,7 +64,7 @@ async fn send_heartbeat(worker: &Arc<Worker>, session: &mut Session) -> Result<(
         session.is_cleared = true;
     }
     register_changed(worker, &mut session.registered).await?;
-    worker.broker.record_worker_heartbeat(&worker.heartbeat()).await?;
+    worker.store_clock.record_worker_heartbeat(worker.broker.as_ref(), &worker.heartbeat()).await?;
     if !worker.draining.is_cancelled() && worker.broker.drain_requested(&worker.id).await? {
         tracing::info!("worker `{}` was asked to drain", worker.id);
         drain::begin(worker);

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use goalmill_broker::{Broker, BrokerError, Waker};
+use goalmill_broker::{Broker, BrokerError, StoreClock, Waker};
 use goalmill_common::agent::Agent;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{WorkerSettings, environment};
@@ -66,7 +66,9 @@ pub(crate) struct Worker {
     /// Those of the installation, once it was read.
     task_limits: Mutex<TaskLimits>,
     pub broker: Arc<dyn Broker>,
+    /// The time of the store, by `store_clock`.
     pub clock: Clock,
+    pub store_clock: StoreClock,
     pub random: Random,
     pub served: BTreeMap<AgentType, Served>,
     /// The keys of `served`, as the broker expects them.
@@ -129,6 +131,7 @@ impl Worker {
             task_limits: Mutex::new((&limits).into()),
             settings,
             broker,
+            store_clock: StoreClock::new(clock.clone()),
             clock,
             random,
             agent_types: served.keys().cloned().collect(),
@@ -210,6 +213,7 @@ impl Worker {
         gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "worker").set(1.0);
         gauge!("goalmill_worker_slots").set(f64::from(self.settings.slots));
         gauge!("goalmill_worker_slots_busy").set(self.held_tasks.len() as f64);
+        gauge!("goalmill_clock_skew_seconds").set(self.store_clock.skew_seconds());
         gauge!("goalmill_reports_unsent").set(self.outbox.unsent() as f64);
         let trouble = self.connection.state().err();
         let is_up = trouble.as_ref().is_none_or(|trouble| trouble.is_answer);

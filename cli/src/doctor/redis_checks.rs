@@ -3,7 +3,7 @@
 use goalmill_broker::redis::groups::GroupTrouble;
 use goalmill_broker::{Broker, BrokerError, Health, Meta, redis};
 use goalmill_common::agent::{SILENCE_MS_MAX, WorkerBeat};
-use goalmill_common::clock::Clock;
+use goalmill_common::clock::{Clock, SKEW_MS_MAX, skew_text};
 use goalmill_common::config::{Loaded, Origin, hide_password};
 use goalmill_common::keys::WORKERS_GROUP;
 use goalmill_common::wire::PROTOCOL;
@@ -12,9 +12,6 @@ use tokio::time::Instant;
 use super::{Checks, FoundScheduler, Level, installation};
 use crate::exit::Failed;
 
-/// A larger difference between two clocks is reported, in milliseconds.
-const SKEW_MS_MAX: u64 = 2_000;
-
 /// Checks Redis; without `--redis` it may be missing if a scheduler answers.
 pub(super) async fn check_redis(loaded: &Loaded, found: &FoundScheduler, checks: &mut Checks) {
     let url = hide_password(&loaded.settings.redis.url);
@@ -22,13 +19,16 @@ pub(super) async fn check_redis(loaded: &Loaded, found: &FoundScheduler, checks:
     let begun = Instant::now();
     let checked = async {
         let broker = redis::connect(&loaded.settings.redis).await?;
-        let (health, meta) = (broker.check().await, broker.meta().await?);
+        let clock = Clock::system();
+        let asked_ms = clock.steady_ms();
+        let health = broker.check().await.map(|health| (clock.skew_ms(health.time_ms, asked_ms), health));
+        let meta = broker.meta().await?;
         Ok::<_, BrokerError>((broker, health, meta))
     };
     match checked.await {
         Ok((broker, health, meta)) => {
             match health {
-                Ok(health) => {
+                Ok((skew_ms, health)) => {
                     let took = begun.elapsed().as_secs_f64() * 1_000.0;
                     let used = if health.memory_used > 0.0 {
                         format!(" · {:.0} % of maxmemory used", health.memory_used * 100.0)
@@ -36,6 +36,7 @@ pub(super) async fn check_redis(loaded: &Loaded, found: &FoundScheduler, checks:
                         String::new()
                     };
                     checks.ok("redis", format!("{url}  {}  {took:.1} ms{used}", health.version));
+                    check_clock(skew_ms, checks);
                     check_contents(loaded, broker.as_ref(), &health, meta.as_ref(), checks).await;
                 }
                 Err(error) => redis_problem(&url, error, checks),
@@ -73,7 +74,7 @@ async fn check_contents(
     };
     match looked.await {
         Ok((workers, troubled)) => {
-            check_clocks(health.time_ms, &workers, checks);
+            check_worker_clocks(&workers, checks);
             check_groups(troubled, checks);
         }
         Err(error) => {
@@ -106,13 +107,15 @@ fn check_meta(meta: Option<&Meta>, checks: &mut Checks) {
     }
 }
 
-/// Compares the clocks of this machine, of Redis and of the workers.
-fn check_clocks(redis_ms: u64, workers: &[WorkerBeat], checks: &mut Checks) {
-    let skew_ms = redis_ms.abs_diff(Clock::system().now_ms());
-    if skew_ms > SKEW_MS_MAX {
-        let detail = format!("the clocks of this machine and of Redis differ by {:.1} s", skew_ms as f64 / 1_000.0);
-        checks.add(Level::Warning, "redis", detail, "let both machines follow a time server (NTP)");
+/// Compares the clocks of this machine and of Redis.
+fn check_clock(skew_ms: i64, checks: &mut Checks) {
+    if skew_ms.unsigned_abs() > SKEW_MS_MAX {
+        checks.add(Level::Warning, "redis", skew_text(skew_ms), "let both machines follow a time server (NTP)");
     }
+}
+
+/// Compares the clocks of the workers and of Redis.
+fn check_worker_clocks(workers: &[WorkerBeat], checks: &mut Checks) {
     for WorkerBeat { worker, host, started_ms, seen_ms, .. } in workers {
         // A worker cannot have begun after its last heartbeat.
         let ahead_ms = started_ms.saturating_sub(*seen_ms);
@@ -140,6 +143,20 @@ fn check_groups(troubled: Vec<(String, GroupTrouble)>, checks: &mut Checks) {
                 "it counts again once workers have taken what is there; until then scale on \
                  `/v1/scaling/AGENT_TYPE`. Entries must not be deleted (XDEL)",
             ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_differs_by_more_than_a_second_is_a_warning() {
+        for (skew_ms, warnings) in [(0, 0), (1_000, 0), (-1_001, 1), (3_600_000, 1)] {
+            let mut checks = Checks::default();
+            check_clock(skew_ms, &mut checks);
+            assert_eq!(checks.count(Level::Warning), warnings, "{skew_ms} ms");
         }
     }
 }

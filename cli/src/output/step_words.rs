@@ -77,10 +77,13 @@ fn loop_words(repeat: &Repeat) -> String {
 }
 
 fn wait_words(wait: &StepWait) -> String {
-    let StepWait { for_ms, until, event, key, timeout_ms, .. } = wait;
+    let StepWait { for_ms, until, tz, event, key, timeout_ms, .. } = wait;
     match (for_ms, until, event) {
         (Some(for_ms), ..) => format!("waits {}", span(*for_ms)),
-        (None, Some(until), _) => format!("waits until {until}"),
+        (None, Some(until), _) => match tz {
+            Some(tz) => format!("waits until {until} ({tz})"),
+            None => format!("waits until {until}"),
+        },
         (None, None, Some(event)) => {
             let key = key.as_ref().map(|key| format!(" of {key}")).unwrap_or_default();
             let most = timeout_ms.map(|timeout_ms| format!(", {} at most", span(timeout_ms))).unwrap_or_default();

@@ -117,6 +117,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         PlanEvent::Kept(outcome) => {
             vec![format!("  {}: it ends with the plan around it, which may undo it", outcome.status)]
         }
+        PlanEvent::InnerPlanStopped(stopped) => vec![format!("  the plan of {} is stopped", stopped.step)],
         PlanEvent::InnerPlanUndone(undone) => vec![undone_line(undone)],
         PlanEvent::PhaseAdded(_)
         | PlanEvent::InnerPlanKept(_)

@@ -7,6 +7,7 @@ mod error;
 mod inbox;
 mod park_mark;
 mod refusal;
+mod store_clock;
 mod values;
 mod verbs;
 
@@ -18,6 +19,7 @@ pub use error::{BrokerError, KeyTypeMismatch};
 pub use inbox::{InboxCursor, InboxEntry};
 pub use park_mark::ParkMark;
 pub use refusal::RedisRefusal;
+pub use store_clock::StoreClock;
 pub use values::{
     Broadcast, Claim, DeadLetter, Delivery, Entry, FieldsPage, Health, Install, Keeping, KeptEvent, KeptHead, LogEntry,
     Meta, Ownership, QueueState, RefusedCard, Registry,

@@ -223,8 +223,8 @@ pub trait Broker: Send + Sync + 'static {
     /// Removes an agent type and its queue, if only its name is known, no task waits or runs, it has no dead letters, and
     /// it got no task for `unused_ms`. Returns whether it was removed.
     async fn remove_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool>;
-    /// Records a worker's heartbeat at the back end's time.
-    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()>;
+    /// Records a worker's heartbeat at the back end's time, and returns that time, Unix milliseconds.
+    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<u64>;
     /// Deregisters a worker and clears its drain request.
     async fn deregister_worker(&self, worker: &WorkerId) -> Result<()>;
     /// Asks a worker to drain; it checks with each heartbeat. The request expires after 24 h.

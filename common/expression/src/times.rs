@@ -1,12 +1,14 @@
 //! Times, durations and patterns: the filters `parse_time`, `format_time`, `add_duration` and `matches`.
 //!
-//! A time is a text in RFC 3339 or a number of Unix milliseconds, in UTC; no filter reads a clock.
+//! A time is a text in RFC 3339 or a number of Unix milliseconds, in UTC unless `tz` names a zone; no filter reads a clock.
 
 use goalmill_common::clock::{TIME_MS_MAX, parse_rfc3339, rfc3339};
+use goalmill_common::time_zone::{LocalTimeError, local_time_ms, time_zone};
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::TimeZone;
+use minijinja::value::Kwargs;
 use minijinja::{Error, Value};
 use regex::RegexBuilder;
 
@@ -22,15 +24,18 @@ const COMPILED_BYTES_MAX: usize = 64 << 10;
 /// What a pattern costs besides its length and that of the text, in bytes: its compilation.
 pub(crate) const PATTERN_WORK: usize = 2 << 10;
 
-/// Unix milliseconds of a text: RFC 3339, or a date, or a date and a time in UTC; or in a format of `strftime`.
-pub(crate) fn parse_time(value: Value, format: Option<String>) -> Result<Value, Error> {
+/// Unix milliseconds of a text: RFC 3339, or a date, or a date and a time in UTC; or in a format of `strftime`. With `tz` it
+/// is a local time of that zone.
+pub(crate) fn parse_time(value: Value, format: Option<String>, named: Kwargs) -> Result<Value, Error> {
     let text = value.as_str().ok_or_else(|| failed(format!("{} is no text with a time", described(&value))))?.trim();
-    let ms = match &format {
-        Some(format) => {
+    let tz = zone_name(&named)?;
+    let ms = match (&format, &tz) {
+        (Some(format), tz) => {
             check_format(format)?;
-            parse_as(format, text)
+            parse_as(format, text, tz.as_deref())?
         }
-        None => parse_rfc3339(text).or_else(|| plain_ms(text)),
+        (None, None) => parse_rfc3339(text).or_else(|| plain_ms(text)),
+        (None, Some(tz)) => Some(local_time_ms(text, tz).map_err(|error| not_local(&value, &error))?),
     };
     ms.filter(|ms| *ms <= TIME_MS_MAX).map(Value::from).ok_or_else(|| {
         let form = match &format {
@@ -41,14 +46,30 @@ pub(crate) fn parse_time(value: Value, format: Option<String>) -> Result<Value, 
     })
 }
 
-fn parse_as(format: &str, text: &str) -> Option<u64> {
-    let read = BrokenDownTime::parse(format, text).ok()?;
-    let at = read.to_timestamp().ok().or_else(|| {
-        let day = read.to_date().ok()?;
-        let in_utc = read.to_time().map_or_else(|_| day.at(0, 0, 0, 0), |time| day.to_datetime(time));
-        at_utc(in_utc)
-    })?;
-    u64::try_from(at.as_millisecond()).ok()
+/// The argument `tz`.
+fn zone_name(named: &Kwargs) -> Result<Option<String>, Error> {
+    let tz = named.get::<Option<String>>("tz")?;
+    named.assert_all_used()?;
+    Ok(tz)
+}
+
+fn not_local(value: &Value, error: &LocalTimeError) -> Error {
+    failed(format!("{}: {error}", described(value)))
+}
+
+/// - `tz`: the zone of a text without an offset; one with an offset must have none.
+fn parse_as(format: &str, text: &str, tz: Option<&str>) -> Result<Option<u64>, Error> {
+    let zone = tz.map(time_zone).transpose().map_err(|error| failed(error.to_string()))?;
+    let Ok(read) = BrokenDownTime::parse(format, text) else { return Ok(None) };
+    let at = match read.to_timestamp() {
+        Ok(_) if tz.is_some() => return Err(not_local(&Value::from(text), &LocalTimeError::HasOffset)),
+        Ok(at) => Some(at),
+        Err(_) => read.to_date().ok().and_then(|day| {
+            let local = read.to_time().map_or_else(|_| day.at(0, 0, 0, 0), |time| day.to_datetime(time));
+            local.to_zoned(zone.unwrap_or(TimeZone::UTC)).ok().map(|zoned| zoned.timestamp())
+        }),
+    };
+    Ok(at.and_then(|at| u64::try_from(at.as_millisecond()).ok()))
 }
 
 fn plain_ms(text: &str) -> Option<u64> {
@@ -60,13 +81,22 @@ fn at_utc(at: DateTime) -> Option<Timestamp> {
     at.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
 }
 
-/// A time as text: RFC 3339, or in a format of `strftime`.
-pub(crate) fn format_time(value: Value, format: Option<String>) -> Result<String, Error> {
+/// RFC 3339 with the offset of a zone.
+const WITH_OFFSET: &str = "%Y-%m-%dT%H:%M:%S%.3f%:z";
+
+/// A time as text: RFC 3339, or in a format of `strftime`; in UTC, or in the zone `tz`.
+pub(crate) fn format_time(value: Value, format: Option<String>, named: Kwargs) -> Result<String, Error> {
     let ms = time_ms(&value)?;
-    let Some(format) = format else { return Ok(rfc3339(ms)) };
+    let zone = zone_name(&named)?.map(|tz| time_zone(&tz)).transpose().map_err(|error| failed(error.to_string()))?;
+    let format = match (format, &zone) {
+        (Some(format), _) => format,
+        (None, Some(_)) => WITH_OFFSET.to_owned(),
+        (None, None) => return Ok(rfc3339(ms)),
+    };
     check_format(&format)?;
     let at = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    let zoned = at.map(|at| at.to_zoned(TimeZone::UTC)).ok_or_else(|| failed("the time is out of range"))?;
+    let zone = zone.unwrap_or(TimeZone::UTC);
+    let zoned = at.map(|at| at.to_zoned(zone)).ok_or_else(|| failed("the time is out of range"))?;
     jiff::fmt::strtime::format(&format, &zoned).map_err(|error| failed(format!("the format `{format}`: {error}")))
 }
 
@@ -190,6 +220,10 @@ mod tests {
             ("{{ '02/01/1970' | parse_time('%d/%m/%Y') }}", json!(86_400_000)),
             ("{{ 0 | format_time }}", json!("1970-01-01T00:00:00.000Z")),
             ("{{ now | format_time('%A %d %B %Y, %H:%M') }}", json!("Saturday 21 November 2026, 20:38")),
+            ("{{ '2027-07-31 12:00' | parse_time(tz='Europe/Berlin') }}", json!(1_817_028_000_000_u64)),
+            ("{{ '1.2.1970' | parse_time('%d.%m.%Y', tz='Asia/Kolkata') }}", json!(31 * 86_400_000_u64 - 19_800_000)),
+            ("{{ 0 | format_time('%H:%M %Z', tz='Europe/Berlin') }}", json!("01:00 CET")),
+            ("{{ now | format_time(tz='Asia/Kolkata') }}", json!("2026-11-22T02:08:10.279+05:30")),
             ("{{ now | add_duration('1d2h') }}", json!("2026-11-22T22:38:10.279Z")),
             ("{{ 1000 | add_duration('500ms') }}", json!(1_500)),
             ("{{ '1970-01-08' | add_duration('-1w') }}", json!("1970-01-01T00:00:00.000Z")),
@@ -232,6 +266,10 @@ mod tests {
             ("{{ goal.metadata.word | matches('(?=a)') }}", "look-around"),
             ("{{ goal.metadata.word | matches('(\\\\pL{100}){100}') }}", "filter `matches`"),
             ("{{ goal.metadata | matches('a') }}", "filter `matches`"),
+            ("{{ now | parse_time(tz='UTC') }}", "`tz` must not name a zone"),
+            ("{{ '1970-01-01 +0100' | parse_time('%Y-%m-%d %z', tz='UTC') }}", "filter `parse_time`"),
+            ("{{ '1970-01-01' | parse_time(tz='Europe/Berln') }}", "did you mean `Europe/Berlin`?"),
+            ("{{ now | format_time(tz='Europe/Berln') }}", "did you mean `Europe/Berlin`?"),
             (long.as_str(), "more than 256 bytes"),
             ("{{ goal.metadata.word | fromjson }}", "filter `fromjson`"),
             ("{{ '[123456789012345678901]' | fromjson }}", "filter `fromjson`"),
@@ -239,7 +277,12 @@ mod tests {
             let error = value(text).expect_err(text);
             assert!(error.code == "EXPRESSION_FAILED" && error.message.contains(part), "{text}: {error}");
         }
-        for text in ["{{ now() }}", "{{ goal.metadata.word | matches }}", "{{ now | format_time('a', 'b') }}"] {
+        for text in [
+            "{{ now() }}",
+            "{{ goal.metadata.word | matches }}",
+            "{{ now | format_time('a', 'b') }}",
+            "{{ now | format_time(zone='UTC') }}",
+        ] {
             assert_eq!(value(text).expect_err(text).code, "INVALID_EXPRESSION", "{text}");
         }
     }

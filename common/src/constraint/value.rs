@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Bound, ConstraintValue};
 use crate::json_limits::COST_MAX;
+use crate::time_zone::local_time_ms;
 
 const DAY_S: f64 = 86_400.0;
 /// Longer texts are for planners.
@@ -26,7 +27,8 @@ pub fn parse_value(name: &str, value: &Value) -> (ConstraintValue, Bound) {
 fn parse_object(name: &str, fields: &Map<String, Value>, bound: Bound) -> (ConstraintValue, Bound) {
     let has = |key: &str| fields.get(key).filter(|value| !value.is_null());
     let currency = has("currency").and_then(Value::as_str).and_then(currency);
-    let ends = |from: &str, to: &str| Some((day(has(from)?.as_str()?, false)?, day(has(to)?.as_str()?, true)?));
+    let tz = has("tz").and_then(Value::as_str);
+    let ends = |from: &str, to: &str| Some((day(has(from)?.as_str()?, false, tz)?, day(has(to)?.as_str()?, true, tz)?));
     if let Some((from_ms, to_ms)) = ends("from", "to").or_else(|| ends("start", "end")).filter(|(a, b)| a <= b) {
         return (ConstraintValue::Interval { from_ms, to_ms }, bound);
     }
@@ -41,6 +43,11 @@ fn parse_object(name: &str, fields: &Map<String, Value>, bound: Bound) -> (Const
     };
     let unit = has("unit").and_then(Value::as_str);
     match (value, currency, unit) {
+        (Value::String(text), ..) if tz.is_some() => {
+            let (rest, side) = strip_bound(text.trim(), bound);
+            let read = day(rest, true, tz).map(ConstraintValue::Date).or_else(|| interval(rest, tz));
+            (read.unwrap_or_else(|| ConstraintValue::Text(text.to_owned())), side)
+        }
         (Value::Number(_) | Value::String(_), Some(currency), _) => {
             let amount = value.as_f64().or_else(|| number(value.as_str()?));
             let money = |amount| ConstraintValue::Money { amount, currency: currency.to_owned() };
@@ -71,9 +78,9 @@ fn parse_text(name: &str, text: &str, bound: Bound) -> (ConstraintValue, Bound) 
     let (rest, bound) = strip_bound(text.trim(), bound);
     let value = money(rest)
         .or_else(|| count(name, rest))
-        .or_else(|| day(rest, true).map(ConstraintValue::Date))
+        .or_else(|| day(rest, true, None).map(ConstraintValue::Date))
         .or_else(|| duration(rest).map(ConstraintValue::Duration))
-        .or_else(|| interval(rest));
+        .or_else(|| interval(rest, None));
     match value {
         Some(value) => (value, bound),
         None => (kept(), bound),
@@ -228,22 +235,28 @@ fn duration(text: &str) -> Option<f64> {
     span.total((jiff::Unit::Second, jiff::SpanRelativeTo::days_are_24_hours())).ok()
 }
 
-/// Unix milliseconds of a day or of a moment. A day without a time is its beginning, or with `at_end` its end, UTC.
-fn day(text: &str, at_end: bool) -> Option<u64> {
+/// Unix milliseconds of a day or of a moment. A day without a time is its beginning, or with `at_end` its end, in UTC or in
+/// the zone `tz`, which also gives a time without an offset its meaning.
+fn day(text: &str, at_end: bool, tz: Option<&str>) -> Option<u64> {
     let text = text.trim();
-    if let Some(ms) = crate::clock::parse_rfc3339(text) {
+    if tz.is_none()
+        && let Some(ms) = crate::clock::parse_rfc3339(text)
+    {
         return Some(ms);
     }
-    let date: jiff::civil::Date = text.parse().ok().filter(|_| text.len() == 10)?;
-    let start = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond();
-    let start = u64::try_from(start).ok()?;
-    Some(if at_end { start + 86_399_999 } else { start })
+    let date = text.parse::<jiff::civil::Date>().ok().filter(|_| text.len() == 10);
+    match (date, tz) {
+        (Some(date), tz) if at_end => local_time_ms(&format!("{date}T23:59:59.999"), tz.unwrap_or("UTC")).ok(),
+        (Some(date), tz) => local_time_ms(&date.to_string(), tz.unwrap_or("UTC")).ok(),
+        (None, Some(tz)) => local_time_ms(text, tz).ok(),
+        (None, None) => None,
+    }
 }
 
 /// `2027-05-01/2027-05-04`, `2027-05-01 to 2027-05-04`.
-fn interval(text: &str) -> Option<ConstraintValue> {
+fn interval(text: &str, tz: Option<&str>) -> Option<ConstraintValue> {
     let (from, to) = text.split_once('/').or_else(|| text.split_once(" to ")).or_else(|| text.split_once(" - "))?;
-    let (from_ms, to_ms) = (day(from, false)?, day(to, true)?);
+    let (from_ms, to_ms) = (day(from, false, tz)?, day(to, true, tz)?);
     (from_ms <= to_ms).then_some(ConstraintValue::Interval { from_ms, to_ms })
 }
 
@@ -303,5 +316,21 @@ mod tests {
             assert_eq!(value, ConstraintValue::Text(text.into()), "{text}");
         }
         assert!(matches!(parse_value("budget", &json!(-5)).0, ConstraintValue::Text(_)));
+    }
+
+    #[test]
+    fn a_day_or_a_time_may_be_local_to_a_zone() {
+        let read = |value: Value| parse_value("deadline", &value).0;
+        let end_of_day = crate::clock::parse_rfc3339("2027-05-03T21:59:59.999Z").expect("it is a time");
+        let berlin = |value: &str| read(json!({"value": value, "tz": "Europe/Berlin"}));
+        assert_eq!(berlin("2027-05-03"), ConstraintValue::Date(end_of_day));
+        assert_eq!(berlin("by 2027-05-03T23:59:59.999"), ConstraintValue::Date(end_of_day));
+        let from_ms = crate::clock::parse_rfc3339("2027-04-30T22:00:00Z").expect("it is a time");
+        let interval = ConstraintValue::Interval { from_ms, to_ms: end_of_day };
+        assert_eq!(berlin("2027-05-01/2027-05-03"), interval);
+        assert_eq!(read(json!({"from": "2027-05-01", "to": "2027-05-03", "tz": "Europe/Berlin"})), interval);
+        for text in ["2027-05-03T12:00:00Z", "soon"] {
+            assert!(matches!(berlin(text), ConstraintValue::Text(_)), "{text}");
+        }
     }
 }

@@ -63,7 +63,7 @@ pub struct StepStarted {
     pub worker: Option<WorkerId>,
     /// When the execution began, by the worker's clock, Unix milliseconds.
     pub started_ms: u64,
-    /// Given up if no outcome came by then, by the owner's clock, Unix milliseconds.
+    /// Given up if no outcome came by then, by the time of the store, Unix milliseconds.
     pub due_ms: u64,
 }
 

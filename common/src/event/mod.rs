@@ -32,7 +32,7 @@ pub use step::*;
 pub struct Record {
     /// Counted from 1, without gaps.
     pub seq: u64,
-    /// Unix milliseconds, by the clock of the shard's owner.
+    /// Unix milliseconds, by the time of the store.
     pub time_ms: u64,
     /// Who caused it, when it was not the engine: `api`, `cli:ann`, `timer`.
     pub actor: Option<String>,

@@ -134,7 +134,9 @@ events! {
         Kept(PlanEnded) = "plan_kept": Control, sample r#"{"status":"completed"}"#;
         /// The plan of a step is kept until this one ends.
         InnerPlanKept(KeptPlan) = "inner_plan_kept": Control, sample r#"{"step":"a","attempt":1}"#;
-        /// The kept plan of a step has undone what it did.
+        /// The plan of a step that goes on without it is stopped; this one does not end before it.
+        InnerPlanStopped(KeptPlan) = "inner_plan_stopped": Control, sample r#"{"step":"a","attempt":1}"#;
+        /// The kept or stopped plan of a step has undone what it did.
         InnerPlanUndone(UndonePlan) = "inner_plan_undone": Control, sample r#"{"step":"a","attempt":1}"#,
             weight |undone| undone.not_undone.iter().map(|name| name.len()).sum();
         /// All that had to be done is done, or as much as its policy asks for.
@@ -162,7 +164,7 @@ pub struct CleanupStarted {
     pub after_inside_ms: Option<u64>,
 }
 
-/// The plan of a step, which is kept.
+/// The plan of a step, which is kept or stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptPlan {
     /// The step that it ran for.
@@ -171,7 +173,7 @@ pub struct KeptPlan {
     pub attempt: u32,
 }
 
-/// The plan of a step that was kept, and has undone what it did.
+/// The plan of a step that was kept or stopped, and has undone what it did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UndonePlan {
     /// The step that it ran for.

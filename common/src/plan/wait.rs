@@ -16,6 +16,9 @@ pub struct StepWait {
     /// wait immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+    /// The time zone of a local time that the expression in `until` gives, a name of the IANA database: `Europe/Berlin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tz: Option<String>,
     /// The name of an event from outside; its data are the outputs of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,

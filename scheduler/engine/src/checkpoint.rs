@@ -11,7 +11,8 @@ impl Turn<'_> {
     /// Ends or begins the current phase if that is due. Returns whether anything changed.
     pub(crate) fn move_phase(&mut self) -> bool {
         let Some(phase) = self.state.phases.get(self.state.phase).copied() else { return false };
-        if !self.is_active() || (phase.begun && phase.open > 0) {
+        let may = self.is_active() && self.state.start_due_ms().is_none();
+        if !may || (phase.begun && phase.open > 0) {
             return false;
         }
         let named = Box::new(PhaseNamed { phase: self.state.plan.phases[self.state.phase].id.clone() });

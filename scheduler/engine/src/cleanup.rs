@@ -33,7 +33,7 @@ impl Turn<'_> {
         if !self.state.keeps_work(outcome.status) {
             self.skip_needless_undos(&undo, outcome.status);
         }
-        let holds = !self.state.holders.is_empty();
+        let holds = !(self.state.holders.is_empty() && self.state.stopped.is_empty());
         if undo.is_empty() && !self.state.has_always() && !holds {
             return self.emit_end(outcome);
         }
@@ -258,8 +258,12 @@ impl PlanState {
     pub(crate) fn runs_cleanup(&self) -> bool {
         let begun = matches!(self.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
         begun
+            && self.start_due_ms().is_none()
             && self.cleanup.is_none()
-            && !(self.graph.cleanup_steps().is_empty() && self.holders.is_empty() && self.kept.is_empty())
+            && !(self.graph.cleanup_steps().is_empty()
+                && self.holders.is_empty()
+                && self.kept.is_empty()
+                && self.stopped.is_empty())
     }
 
     /// Whether a step's plan ends because this one does.
@@ -383,7 +387,7 @@ impl PlanState {
         let find = |id: &StepId| self.graph.find(id.as_str()).ok_or_else(|| id.clone());
         let undo = started.undo.iter().map(find).collect::<Result<_, _>>()?;
         let outcome = PlanEnded { cancelled: Vec::new(), ..started.outcome.clone() };
-        let stopping = self.holders.len();
+        let stopping = self.holders.len() + self.stopped.len();
         let mut cleanup = Cleanup::new(outcome, undo, started.due_ms, seq).after(stopping, started.after_inside_ms);
         cleanup.keeps_undos = self.keeps_work(cleanup.outcome.status);
         self.cleanup = Some(Box::new(cleanup));

@@ -67,6 +67,8 @@ impl<'a> Turn<'a> {
         state.meter.begin(part_work_max(&context.limits));
         let (plan_due, had_room, in_turn) = (state.plan_due(), state.has_room(), state.step_in_turn());
         let (size_before, bytes_before) = (state.size, state.kept_bytes());
+        // The clock of a new owner may be behind that of the one before.
+        let now_ms = now_ms.max(state.updated_ms);
         Self {
             state,
             context,

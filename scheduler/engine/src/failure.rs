@@ -150,7 +150,11 @@ impl Turn<'_> {
                 self.stop_sub_plan(i);
                 continue;
             }
-            self.cancel_attempt(i);
+            if !keeps && self.state.has_sub_plan(i) {
+                self.ask_sub_plan(i, Verb::Cancel { reason: "the plan around it has ended".into() });
+            } else {
+                self.cancel_attempt(i);
+            }
             self.emit_step(
                 i,
                 match is_kept {
@@ -168,7 +172,7 @@ impl Turn<'_> {
             return;
         }
         if self.state.has_sub_plan(i) {
-            self.ask_sub_plan(i, Verb::Cancel { reason: "the parent step has ended".into() });
+            self.leave_sub_plan(i);
         } else {
             self.effects.extend(self.state.token(i, self.context.token_key).map(Effect::Cancel));
         }

@@ -66,6 +66,13 @@ impl Turn<'_> {
         }
     }
 
+    /// Stops the plan of a step that goes on without it.
+    pub(crate) fn leave_sub_plan(&mut self, i: StepIndex) {
+        let (step, attempt) = (self.id_of(i), self.state.steps[i].attempt);
+        self.stop_sub_plan(i);
+        self.emit_plan(PlanEvent::InnerPlanStopped(Box::new(KeptPlan { step, attempt })));
+    }
+
     fn decide_kept(&mut self, i: StepIndex, attempt: u32, fate: KeptFate) {
         let mut parent = Box::new(self.state.as_parent(i));
         parent.attempt = attempt;
@@ -73,7 +80,7 @@ impl Turn<'_> {
         self.requests.push(FamilyRequest::EndKept { plan, parent, fate });
     }
 
-    /// A kept plan has undone what it did. The clean-up goes on.
+    /// A kept or stopped plan has undone what it did. The clean-up goes on.
     pub(crate) fn kept_plan_ended(&mut self, i: StepIndex, attempt: u32, end: SubPlanEnd) {
         let usage = end.usage.bounded();
         let undone = UndonePlan {
@@ -124,10 +131,19 @@ impl PlanState {
         }
     }
 
-    pub(crate) fn fold_undone(&mut self, undone: &UndonePlan) {
+    pub(crate) fn fold_stopped(&mut self, stopped: &KeptPlan) {
+        self.stopped.extend(self.graph.find(stopped.step.as_str()).map(|i| (i, stopped.attempt)));
+    }
+
+    pub(crate) fn fold_undone(&mut self, time_ms: u64, undone: &UndonePlan) {
         self.usage.add(undone.cost, undone.tokens);
         self.note_not_undone(&undone.not_undone);
         let Some(i) = self.graph.find(undone.step.as_str()) else { return };
+        if self.stopped.remove(&(i, undone.attempt))
+            && let Some(cleanup) = &mut self.cleanup
+        {
+            cleanup.inside_ended(time_ms);
+        }
         if let Some(attempts) = self.kept.get_mut(&i) {
             attempts.retain(|attempt| *attempt != undone.attempt);
             if attempts.is_empty() {

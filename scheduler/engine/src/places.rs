@@ -4,6 +4,8 @@
 //! The counts are made of the states of the plans, so a takeover needs nothing to restore them; a plan without a limit is
 //! not counted.
 
+use goalmill_common::id::PlanId;
+
 use crate::PlanState;
 use crate::family::{FamilyPlans, outermost, plan_above};
 use crate::graph::StepIndex;
@@ -45,7 +47,7 @@ fn taken_inside<P: FamilyPlans>(plans: &P, key: P::Key) -> u32 {
 pub fn family_members<P: FamilyPlans>(plans: &P, key: P::Key) -> Vec<P::Key> {
     let state = plans.plan_state(key);
     let mut members = Vec::new();
-    if state.parent().is_some() || !state.holders.is_empty() {
+    if state.parent().is_some() || state.plans_inside().next().is_some() {
         visit_inside(plans, outermost(plans, key), |member| members.push(member));
     }
     members
@@ -57,7 +59,7 @@ fn visit_inside<P: FamilyPlans>(plans: &P, key: P::Key, mut visit: impl FnMut(P:
     while let Some(at) = open.pop() {
         visit(at);
         let state = plans.plan_state(at);
-        open.extend(state.holders.iter().filter_map(|holder| plans.find_plan(&state.sub_plan_id(*holder))));
+        open.extend(state.plans_inside().filter_map(|plan| plans.find_plan(&plan)));
     }
 }
 
@@ -82,6 +84,15 @@ fn is_resource_free<P: FamilyPlans>(plans: &P, key: P::Key, step: StepIndex) -> 
 }
 
 impl PlanState {
+    /// The plans inside this one that may work: those of its steps, those that are stopped, and kept ones, which may undo
+    /// what they did.
+    fn plans_inside(&self) -> impl Iterator<Item = PlanId> + '_ {
+        let kept = self.kept.iter().flat_map(|(i, attempts)| attempts.iter().map(|attempt| (*i, *attempt)));
+        let left = kept.chain(self.stopped.iter().copied());
+        let left = left.map(|(i, attempt)| self.kept_plan_id(&self.plan.steps[i].id, attempt));
+        self.holders.iter().map(|holder| self.sub_plan_id(*holder)).chain(left)
+    }
+
     /// The steps in flight that hold a resource.
     fn holders_of<'s>(&'s self, resource: &'s str) -> impl Iterator<Item = StepIndex> + 's {
         let is_held = self.resources_held.iter().any(|held| *held > 0);

@@ -104,6 +104,8 @@ pub struct PlanState {
     pub(crate) usage_reported: Usage,
     /// Attempts of steps whose plans are kept, in their order.
     pub(crate) kept: BTreeMap<StepIndex, Vec<u32>>,
+    /// Attempts of steps that go on without their plans, which are stopped and have not ended.
+    pub(crate) stopped: BTreeSet<(StepIndex, u32)>,
     /// Clean-up steps of plans inside that did not succeed.
     pub(crate) not_undone: Vec<String>,
     /// Undo steps of what revisions removed, the next one first. Nothing else becomes ready before they have ended.
@@ -313,6 +315,7 @@ impl PlanState {
             kept_as: None,
             usage_reported: Usage::default(),
             kept: BTreeMap::new(),
+            stopped: BTreeSet::new(),
             not_undone: Vec::new(),
             updated_ms: time_ms,
             size: 0,

@@ -112,7 +112,8 @@ impl Turn<'_> {
     /// Whether a sub-plan used up the time limit of its step.
     fn is_out_of_time(&self, i: StepIndex) -> bool {
         let (spec, step) = (&self.state.plan.steps[i], &self.state.steps[i]);
-        spec.timeout_ms.is_some() && self.now_ms + 1 >= step.due_ms
+        // Not by the deadline of the plan, which may come before.
+        spec.timeout_ms.is_some_and(|limit_ms| self.now_ms + 1 >= step.started_ms.saturating_add(limit_ms))
     }
 
     /// The failure of a step whose sub-plan ended without success.
@@ -127,7 +128,12 @@ impl Turn<'_> {
 
     pub(crate) fn sub_plan_ended(&mut self, step: &StepId, attempt: u32, end: SubPlanEnd) -> Result<(), Rejection> {
         let i = self.find(step)?;
-        if self.state.has_kept(i, attempt) {
+        let is_stopped = self.state.stopped.contains(&(i, attempt));
+        if is_stopped && end.is_kept {
+            // Then it is released, and ends.
+            return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
+        }
+        if is_stopped || self.state.has_kept(i, attempt) {
             // After a restart it says again that it is kept.
             if !end.is_kept {
                 self.kept_plan_ended(i, attempt, end);

@@ -117,7 +117,7 @@ pub fn plan_transition(status: PlanStatus, event: &PlanEvent) -> Option<PlanStat
         PlanEvent::JudgementRequested(_) => matches!(status, S::Running | S::Paused).then_some(status),
         PlanEvent::ReplanTriggered(_) => active().map(|_| S::Replanning),
         PlanEvent::CleanupStarted(_) | PlanEvent::Kept(_) => active().map(|_| S::Running),
-        PlanEvent::InnerPlanKept(_) | PlanEvent::InnerPlanUndone(_) => active(),
+        PlanEvent::InnerPlanKept(_) | PlanEvent::InnerPlanStopped(_) | PlanEvent::InnerPlanUndone(_) => active(),
         PlanEvent::Paused(_) => (status == S::Running).then_some(S::Paused),
         PlanEvent::Resumed(_) => matches!(status, S::Paused | S::Replanning).then_some(S::Running),
         PlanEvent::Completed(end) => {

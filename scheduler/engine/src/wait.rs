@@ -11,7 +11,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::status::StepStatus;
 use goalmill_common::view::WaitView;
 use goalmill_plan::document::issue;
-use goalmill_plan::validate::wait::time_ms;
+use goalmill_plan::document::time::rendered_time_ms;
 use serde_json::json;
 
 use crate::decide::Turn;
@@ -59,15 +59,8 @@ impl Turn<'_> {
             (Some(for_ms), _) => self.after(for_ms),
             (None, Some(until)) => {
                 let text = render::text(self.state, i, self.now_ms, until, &self.context.limits)?;
-                let Some(due_ms) = time_ms(&text) else {
-                    let message = format!(
-                        "`until` gives `{}`, which is no time: give RFC 3339 as in `2027-01-31T12:00:00Z`, or Unix \
-                         milliseconds",
-                        quoted(&text)
-                    );
-                    return Err(failed("WAIT_TIME_INVALID", message));
-                };
-                due_ms
+                rendered_time_ms(&text, wait.tz.as_deref())
+                    .map_err(|why| failed("WAIT_TIME_INVALID", format!("`until` gives `{}`: {why}", quoted(&text))))?
             }
             (None, None) => return Err(failed("WAIT_TIME_INVALID", "nothing says how long the step waits".into())),
         };

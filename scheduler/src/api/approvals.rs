@@ -83,8 +83,10 @@ struct GoalFields {
     constraints: Map<String, Value>,
     /// All criteria, in place of the present ones.
     success_criteria: Vec<Criterion>,
-    /// RFC 3339, or Unix milliseconds; `null` takes the deadline away.
+    /// RFC 3339, Unix milliseconds, or a local time with `tz`; `null` takes the deadline away.
     deadline: Option<String>,
+    /// The time zone of a local `deadline`: `Europe/Berlin`.
+    tz: Option<String>,
     /// Inputs by name; `null` takes one away.
     inputs: Map<String, Value>,
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::edit::issue;
 
-const FIELDS: [&str; 4] = ["constraints", "success_criteria", "deadline", "inputs"];
+const FIELDS: [&str; 5] = ["constraints", "success_criteria", "deadline", "tz", "inputs"];
 
 /// The correction; its values are validated as those of a goal.
 pub(super) fn parse(given: &Value, limits: &Limits) -> Result<GoalCorrection, Vec<Issue>> {
@@ -27,6 +27,7 @@ pub(super) fn parse(given: &Value, limits: &Limits) -> Result<GoalCorrection, Ve
         "constraints": without_nulls(fields.get("constraints")),
         "success_criteria": fields.get("success_criteria").filter(|criteria| !criteria.is_null()).unwrap_or(&json!([])),
         "deadline": deadline,
+        "tz": fields.get("tz"),
         "context": {"inputs": without_nulls(fields.get("inputs"))},
     });
     let goal =

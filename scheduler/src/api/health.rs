@@ -65,6 +65,7 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError>
         return Err(Problem::new(ErrorCode::NotReady, trouble).into());
     }
     let mut warnings = health.warnings;
+    warnings.extend(api.scheduler.store_clock.warning());
     warnings.extend(quarantined(&api).await?);
     warnings.extend(refused_cards(&api));
     warnings.extend(unusable_models(&api.scheduler.models));

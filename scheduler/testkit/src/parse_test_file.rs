@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::problem::Issue;
+use goalmill_common::time_zone::time_zone;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::submission::start_ms;
 use crate::test_file::{AgentMocks, MockAnswer, PlanTest, TestFile};
 
 /// Tests of one file, at most.
@@ -82,12 +84,20 @@ fn pointer_part(segment: &serde_path_to_error::Segment) -> String {
     }
 }
 
+fn check_start(test: &PlanTest, place: &str) -> Option<Issue> {
+    let (name, why) = match (start_ms(test), &test.tz) {
+        (Some(Ok(_)), _) | (None, None) => return None,
+        (Some(Err(why)), Some(tz)) if time_zone(tz).is_err() => ("tz", why),
+        (Some(Err(why)), _) => ("start", why),
+        (None, Some(_)) => ("tz", "it is the zone of `start`, which is missing".to_owned()),
+    };
+    let hint = "write `start` as in `2027-01-04T09:00:00Z`, or a local time with its zone: `tz: Europe/Berlin`";
+    Some(issue(&format!("{place}/{name}"), why, hint))
+}
+
 fn check_test(test: &PlanTest, place: &str) -> Vec<Issue> {
     let mut issues = check_agents(&test.agents, &format!("{place}/agents"));
-    if test.start.as_deref().is_some_and(|start| goalmill_common::clock::parse_rfc3339(start).is_none()) {
-        let hint = "write a time such as `2027-01-04T09:00:00Z`";
-        issues.push(issue(&format!("{place}/start"), "it is no time in RFC 3339".into(), hint));
-    }
+    issues.extend(check_start(test, place));
     let lists = [
         ("events", test.events.len()),
         ("approvals", test.approvals.len()),

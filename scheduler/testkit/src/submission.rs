@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::constraint::constraints;
 use goalmill_common::goal::Goal;
@@ -10,6 +9,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::stored_plan::StoredPlanRef;
 use goalmill_plan::document;
+use goalmill_plan::document::time::rendered_time_ms;
 use goalmill_plan::formats;
 use goalmill_plan::stored_plans;
 use goalmill_plan::validate::{self, Rules};
@@ -68,7 +68,12 @@ fn with_inputs(mut goal: Goal, test: &PlanTest, start_ms: u64) -> Goal {
 }
 
 pub(crate) fn start_of(test: &PlanTest) -> u64 {
-    test.start.as_deref().and_then(parse_rfc3339).unwrap_or(START_MS)
+    start_ms(test).and_then(Result::ok).unwrap_or(START_MS)
+}
+
+/// The time that the test names, if it names one, or why it is none.
+pub(crate) fn start_ms(test: &PlanTest) -> Option<Result<u64, String>> {
+    Some(rendered_time_ms(test.start.as_deref()?, test.tz.as_deref()))
 }
 
 /// Puts stored plans in the places of their uses. Validation refuses what is left: unknown names, and plans that use

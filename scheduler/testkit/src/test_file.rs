@@ -51,6 +51,8 @@ pub struct PlanTest {
     pub inputs: Map<String, Value>,
     /// When the plan is submitted, RFC 3339; by default `2027-01-04T09:00:00Z`, a Monday.
     pub start: Option<String>,
+    /// The time zone of a local `start`: `Europe/Berlin`.
+    pub tz: Option<String>,
     /// Of the random numbers, such as the jitter of backoffs.
     pub seed: u64,
     pub agents: AgentMocks,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import inspect
 import json
 from typing import Any
@@ -59,7 +60,7 @@ def whole() -> Plan:
             Step("nap", wait=0.01)
             Step("paid", wait={"event": "payment", "key": "{{ goal.metadata.order }}", "timeout": 3600, "schema": dict[str, Any],
                                "on_timeout": {"default": {"paid": False}}}, after=["nap"])
-            Step("until", wait={"until": "2027-01-01T00:00:00Z"}, when=f"{hotels.out} | length > 99")
+            Step("until", wait={"until": "2027-01-01", "tz": "Europe/Berlin"}, when=f"{hotels.out} | length > 99")
             Step("inner", inner, inputs={"city": cities.out.list[0]})
             Step("order", "echo", action="book", inputs={"of": hotels.out[0].name}, undo={"action": "cancel", "inputs": {"o": "{{ outputs.of }}"}, "timeout": 5, "retry": 1},
                  approve=True, after=[hotels], join={"at_least": 1})
@@ -105,6 +106,15 @@ def test_every_field_of_the_schema_can_be_written() -> None:
     assert not schema["$defs"]["Step"]["properties"].keys() - of_step.keys() - elsewhere.keys()
     of_map = {"items": "for_each", "as": "item"}
     assert not schema["$defs"]["ForEach"]["properties"].keys() - of_step.keys() - of_map.keys()
+
+
+def test_local_times_have_a_zone_beside_them() -> None:
+    start = datetime.datetime(2027, 3, 28, 2, 30)
+    with Plan(start_at=start, tz="Europe/Berlin") as plan:
+        Step("pause", wait={"until": "{{ goal.metadata.at }}", "tz": "Europe/Berlin"})
+    made = plan.to_dict()
+    assert (made["start_at"], made["tz"]) == ("2027-03-28T02:30:00", "Europe/Berlin")
+    assert made["steps"][0]["wait"] == {"until": "{{ goal.metadata.at }}", "tz": "Europe/Berlin"}
 
 
 def test_references_know_the_types_of_the_outputs() -> None:

@@ -167,7 +167,7 @@ pub fn unanswered(confluent: &Confluent, prefix: &str) -> Vec<(String, String)> 
 fn with_moment(case: &Case, plan: &Plan, expected: &Outcome, prefix: &str) -> Result<Case, Incomparable> {
     let at = |at_ms: u64| {
         let mut script = case.script.clone();
-        script.cancel_ms = script.cancel_ms.map(|_| at_ms);
+        script.cancel_at(at_ms);
         script.deadline_ms = script.deadline_ms.map(|_| at_ms);
         script
     };
@@ -200,7 +200,7 @@ fn with_real_times(script: &Script, random: &mut StdRng) -> Script {
     for act in script.acts.values_mut().flatten() {
         act.after_ms += random.random_range(0..500);
     }
-    script.cancel_ms = script.cancel_ms.map(|_| END_MS);
+    script.cancel_at(END_MS);
     script.deadline_ms = script.deadline_ms.map(|_| END_MS);
     script
 }
@@ -223,7 +223,7 @@ fn with_random_times(plan: &Plan, script: &Script, random: &mut StdRng) -> (Plan
     times.sort_unstable();
     script.events.iter_mut().zip(times).for_each(|(event, at_ms)| event.at_ms = at_ms);
     let end_ms = random.random_range(1_000_000..2_000_000);
-    script.cancel_ms = script.cancel_ms.map(|_| end_ms);
+    script.cancel_at(end_ms);
     script.deadline_ms = script.deadline_ms.map(|_| end_ms);
     (plan, script)
 }
@@ -237,6 +237,8 @@ fn change_times(plan: &mut Plan, random: &mut StdRng) {
             step.timeout_ms = step.timeout_ms.map(|_| random.random_range(60_000..90_000));
         }
         step.retry.initial_ms = short(random);
+        step.approve.iter_mut().for_each(|approve| approve.limit_ms = short(random));
+        step.ask.iter_mut().for_each(|ask| ask.limit_ms = short(random));
         if let Some(repeat) = step.repeat.as_mut().filter(|repeat| repeat.delay_ms > 0) {
             repeat.delay_ms = short(random);
         }

@@ -11,13 +11,14 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_common::report::{Report, What};
+use goalmill_common::revision::Change;
 use goalmill_common::task::Task;
 use goalmill_engine::{Command, PlanState};
 use goalmill_virtual_shard::VirtualShard;
 
 use crate::interpreter::attempt::CUT;
 use crate::run::{Ask, Run, step_ends};
-use crate::script::{Act, Does, START_MS, Script};
+use crate::script::{Act, Does, START_MS, Script, Wish, by_hand};
 
 /// Things that happen in one run, at most.
 const TURNS_MAX: u32 = 20_000;
@@ -41,14 +42,14 @@ struct Driver<'c> {
     /// By time and number.
     reports: BTreeMap<(u64, usize), Report>,
     events: usize,
-    is_cancelled: bool,
+    deeds: usize,
 }
 
 /// Runs a plan by the engine.
 pub fn drive(plan: &Plan, script: &Script) -> Result<Run, Stopped> {
     let shard = VirtualShard::new(Limits::default(), START_MS, 0, Vec::new());
     let (asks, times, reports) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-    let mut driver = Driver { shard, script, asks, times, reports, events: 0, is_cancelled: false };
+    let mut driver = Driver { shard, script, asks, times, reports, events: 0, deeds: 0 };
     driver.shard.submit(submission(plan, script)).map_err(|error| Stopped::Refused(format!("{error:?}")))?;
     for _ in 0..TURNS_MAX {
         driver.settle();
@@ -65,7 +66,7 @@ pub fn drive(plan: &Plan, script: &Script) -> Result<Run, Stopped> {
 fn submission(plan: &Plan, script: &Script) -> Submit {
     let deadline_ms = script.deadline_ms.map(|deadline_ms| START_MS + deadline_ms);
     Submit {
-        goal: Goal { description: "test".into(), deadline_ms, ..Goal::default() },
+        goal: Goal { description: "test".into(), deadline_ms, start_in_ms: script.start_ms, ..Goal::default() },
         plan: Some(Planned::submitted(plan.clone(), Vec::new(), Vec::new())),
         submission: "test".into(),
         fingerprint: String::new(),
@@ -119,9 +120,9 @@ impl Driver<'_> {
     fn turn(&mut self) -> bool {
         let report_ms = self.reports.first_key_value().map(|((at_ms, _), _)| *at_ms);
         let event_ms = self.script.events.get(self.events).map(|event| START_MS + event.at_ms);
-        let cancel_ms = self.script.cancel_ms.filter(|_| !self.is_cancelled).map(|at_ms| START_MS + at_ms);
+        let deed_ms = self.script.deeds.get(self.deeds).map(|deed| START_MS + deed.at_ms);
         let due_ms = self.shard.next_due_ms();
-        let Some(now_ms) = [report_ms, event_ms, cancel_ms, due_ms].into_iter().flatten().min() else { return false };
+        let Some(now_ms) = [report_ms, event_ms, deed_ms, due_ms].into_iter().flatten().min() else { return false };
         self.shard.now_ms = self.shard.now_ms.max(now_ms);
         if report_ms == Some(now_ms) {
             let report = self.reports.pop_first();
@@ -132,10 +133,11 @@ impl Driver<'_> {
             let id = format!("event-{}", self.events);
             let (name, key, data) = (event.name.clone(), event.key.clone(), Json::of(&event.data));
             self.shard.send_event(ExternalEvent { id, name, key, data });
-        } else if cancel_ms == Some(now_ms) {
-            self.is_cancelled = true;
-            // A plan in its clean-up refuses it.
-            drop(self.shard.command(0, None, Command::Verb(Verb::Cancel { reason: String::new() })));
+        } else if deed_ms == Some(now_ms) {
+            let verb = verb(&self.script.deeds[self.deeds].does);
+            self.deeds += 1;
+            // A plan in its clean-up refuses most of them.
+            drop(self.shard.command(0, None, Command::Verb(verb)));
         } else {
             self.shard.fire_timer();
         }
@@ -159,6 +161,26 @@ impl Driver<'_> {
 
 fn report(task: &Task, what: What) -> Report {
     Report::on(task, task.agent_type.clone(), NO_ENTRY.into(), "agent".into(), what)
+}
+
+fn verb(wish: &Wish) -> Verb {
+    let reason = String::new();
+    match wish {
+        Wish::Cancel => Verb::Cancel { reason },
+        Wish::Pause => Verb::Pause { reason },
+        Wish::Resume => Verb::Resume { reason },
+        Wish::Approve(step) => Verb::ApproveStep { step: step.as_str().into(), reason },
+        Wish::Reject(step) => Verb::RejectStep { step: step.as_str().into(), reason },
+        Wish::Skip(step) => Verb::SkipStep { step: step.as_str().into(), reason },
+        Wish::Remove(step) => {
+            let changes = vec![Change::RemoveStep { step: step.as_str().into() }];
+            Verb::Edit { changes, revision: None, reason }
+        }
+        Wish::Complete(step) => {
+            Verb::CompleteStep { step: step.as_str().into(), outputs: Json::of(&by_hand()), reason }
+        }
+        Wish::Answer(step) => Verb::AnswerQuestion { question: step.clone(), answer: Json::of(&by_hand()), reason },
+    }
 }
 
 /// What the agent reports at the end; nothing if it stays silent.

@@ -6,13 +6,14 @@ use goalmill_common::plan::{Join, OnFailure, Plan, Step, StepKind, Strategy};
 
 use crate::case::Case;
 use crate::run::Run;
-use crate::script::Does;
+use crate::script::{Does, Wish};
 
 /// The names of features, as the table shows them.
-pub const FEATURES: [&str; 31] = [
+pub const FEATURES: [&str; 39] = [
     "dependency", "join", "condition", "status", "retry", "timeout", "fallback", "expected", "skip", "continue",
     "loop", "map", "plan", "wait", "event", "undo", "always", "parallel", "sequential", "failures", "budget",
-    "deadline", "cancel", "busy", "refuse", "cut", "lost", "silent", "failed", "partial", "resource",
+    "deadline", "cancel", "busy", "refuse", "cut", "lost", "silent", "failed", "partial", "resource", "approve",
+    "pause", "leave", "byhand", "ask", "edit", "phase", "delay",
 ];
 
 /// The features of a case; what agents did counts as far as they were asked.
@@ -24,7 +25,17 @@ pub fn features(case: &Case, plan: &Plan, run: &Run) -> BTreeSet<&'static str> {
             found.extend([name]);
         }
     };
-    note("cancel", case.script.cancel_ms.is_some_and(|at_ms| at_ms <= run.ended_ms));
+    for deed in case.script.deeds.iter().filter(|deed| deed.at_ms <= run.ended_ms) {
+        match deed.does {
+            Wish::Cancel => note("cancel", true),
+            Wish::Pause | Wish::Resume => note("pause", true),
+            Wish::Skip(_) => note("leave", true),
+            Wish::Remove(_) => note("edit", true),
+            Wish::Complete(_) => note("byhand", true),
+            Wish::Approve(_) | Wish::Reject(_) | Wish::Answer(_) => {}
+        }
+    }
+    note("delay", case.script.start_ms.is_some());
     note("deadline", case.script.deadline_ms.is_some());
     note("failed", run.code.is_some());
     note("partial", run.steps.values().any(|step| step.partial));
@@ -52,6 +63,7 @@ fn of_plan(plan: &Plan, found: &mut BTreeSet<&'static str>) {
     };
     note("parallel", plan.max_parallel.is_some());
     note("sequential", plan.strategy == Strategy::Sequential);
+    note("phase", !plan.phases.is_empty());
     note("failures", plan.failures_max.is_some());
     note("budget", plan.budget.tokens.is_some());
     note("continue", plan.continue_on_failure);
@@ -82,6 +94,8 @@ fn of_step(step: &Step, found: &mut BTreeSet<&'static str>) {
     note("event", wait.is_some_and(|wait| wait.event.is_some()));
     note("undo", step.undoes.is_some());
     note("always", step.always);
+    note("ask", step.ask.is_some());
+    note("approve", step.approve.is_some());
     note("resource", step.resource.is_some());
     step.plan.as_deref().into_iter().for_each(|plan| of_plan(plan, found));
 }

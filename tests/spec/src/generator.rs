@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Map, Value, json};
 
 use crate::case::Case;
-use crate::script::{Act, Does, Script, SentEvent};
+use crate::script::{Act, Deed, Does, Script, SentEvent, Wish};
 
 /// Plans inside plans, at most.
 const DEPTH_MAX: u32 = 2;
@@ -18,11 +18,12 @@ pub fn generate(seed: u64) -> Case {
         Generator { random: StdRng::seed_from_u64(seed), steps: 0, script: Script::default(), has_budget: false };
     generator.has_budget = generator.one_in(6);
     let document = generator.plan(0);
-    if generator.one_in(6) {
-        generator.script.cancel_ms = Some(generator.below(90_000));
-    }
+    generator.deeds();
     if generator.one_in(8) {
         generator.script.deadline_ms = Some(10_000 + generator.below(120_000));
+    }
+    if generator.one_in(12) {
+        generator.script.start_ms = Some(1 + generator.below(60_000));
     }
     generator.script.events.sort_by_key(|event| event.at_ms);
     Case { document, script: generator.script }
@@ -78,6 +79,13 @@ impl Generator {
             let always: Vec<Value> = (0..=self.below(2)).map(|_| self.always(&earlier)).collect();
             plan.insert("always".into(), always.into());
         }
+        if self.one_in(8) {
+            plan.insert("phases".into(), json!([{"id": "p1"}, {"id": "p2"}]));
+            let second = self.pick(steps.len() + 1);
+            for (n, step) in steps.iter_mut().enumerate().filter(|_| self.below(4) > 0) {
+                step["phase"] = if n < second { "p1" } else { "p2" }.into();
+            }
+        }
         plan.insert("steps".into(), steps.into());
         match self.below(12) {
             0 | 1 => drop(plan.insert("max_parallel".into(), (1 + self.below(2)).into())),
@@ -122,12 +130,75 @@ impl Generator {
             _ => self.agent(&mut step, depth),
         }
         self.dependencies(&mut step, earlier);
+        if self.one_in(12) {
+            self.approve(&mut step);
+        }
+        if self.one_in(14) && step.contains_key("action") && !step.contains_key("for_each") {
+            self.ask(&mut step);
+        }
         match self.below(8) {
             0 => drop(step.insert("on_failure".into(), "skip".into())),
             1 | 2 => drop(step.insert("on_failure".into(), "continue".into())),
             _ => {}
         }
         step
+    }
+
+    /// What people do: at most four deeds, no two in one millisecond.
+    fn deeds(&mut self) {
+        let mut deeds = std::mem::take(&mut self.script.deeds);
+        if self.one_in(6) {
+            let at_ms = self.below(90_000);
+            deeds.push(Deed { at_ms, does: Wish::Cancel });
+        }
+        if self.one_in(5) {
+            let at_ms = self.below(60_000);
+            deeds.push(Deed { at_ms, does: Wish::Pause });
+            if self.below(4) > 0 {
+                deeds.push(Deed { at_ms: at_ms + 1 + self.below(60_000), does: Wish::Resume });
+            }
+        }
+        if self.one_in(6) {
+            let step = format!("s{}", 1 + self.pick(self.steps));
+            let at_ms = self.below(90_000);
+            let does = match self.below(3) {
+                0 => Wish::Skip(step),
+                1 => Wish::Complete(step),
+                _ => Wish::Remove(step),
+            };
+            deeds.push(Deed { at_ms, does });
+        }
+        deeds.sort_by_key(|deed| deed.at_ms);
+        deeds.dedup_by_key(|deed| deed.at_ms);
+        self.script.deeds = deeds;
+    }
+
+    fn ask(&mut self, step: &mut Map<String, Value>) {
+        let mut ask = Map::from_iter([("question".to_owned(), Value::from("how many?"))]);
+        ask.insert("limit".into(), format!("{}ms", 1_000 + self.below(60_000)).into());
+        if self.one_in(2) {
+            ask.insert("default".into(), json!({"n": 2}));
+        }
+        if self.below(3) > 0 {
+            ask.insert("into".into(), "z".into());
+        }
+        step.insert("ask".into(), ask.into());
+        if self.below(3) > 0 {
+            let at_ms = self.below(90_000);
+            self.script.deeds.push(Deed { at_ms, does: Wish::Answer(format!("s{}", self.steps)) });
+        }
+    }
+
+    fn approve(&mut self, step: &mut Map<String, Value>) {
+        let default = ["approve", "reject"][usize::from(self.one_in(2))];
+        let limit = format!("{}ms", 1_000 + self.below(60_000));
+        step.insert("approve".into(), json!({"limit": limit, "default": default}));
+        if self.below(3) > 0 {
+            let id = format!("s{}", self.steps);
+            let does = if self.one_in(3) { Wish::Reject(id) } else { Wish::Approve(id) };
+            let at_ms = self.below(90_000);
+            self.script.deeds.push(Deed { at_ms, does });
+        }
     }
 
     fn agent(&mut self, step: &mut Map<String, Value>, depth: u32) {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::case::Case;
 use crate::generator::generate;
-use crate::script::Does;
+use crate::script::{Does, Wish};
 
 /// By how much waits before retries and iterations, and waits by time, are shorter.
 const FASTER: u64 = 20;
@@ -33,10 +33,13 @@ pub fn hurry(seed: u64, prefix: &str) -> Case {
     let mut case = generate(seed);
     let mut random = StdRng::seed_from_u64(seed);
     let script = &mut case.script;
-    if script.cancel_ms.is_some() {
+    // Other deeds need their moment.
+    script.deeds.retain(|deed| deed.does == Wish::Cancel);
+    script.start_ms = None;
+    if script.cancel_ms().is_some() {
         script.deadline_ms = None;
     }
-    let ends_from_outside = script.cancel_ms.is_some() || script.deadline_ms.is_some();
+    let ends_from_outside = script.cancel_ms().is_some() || script.deadline_ms.is_some();
     let main: Vec<String> = script.acts.keys().filter(|action| action.starts_with('a')).cloned().collect();
     let endless = main.get(random.random_range(0..main.len().max(1))).filter(|_| ends_from_outside);
     for (action, acts) in &mut script.acts {
@@ -67,7 +70,7 @@ fn shorten(value: &mut Value, endless: Option<&str>, random: &mut StdRng, alike:
     let Value::Object(fields) = value else {
         return value.as_array_mut().into_iter().flatten().for_each(|item| shorten(item, endless, random, alike));
     };
-    for name in ["initial", "delay", "for"] {
+    for name in ["initial", "delay", "for", "limit"] {
         if let Some(duration) = fields.get_mut(name) {
             *duration = format!("{}ms", 1 + milliseconds(duration) / FASTER).into();
         }
@@ -81,10 +84,6 @@ fn shorten(value: &mut Value, endless: Option<&str>, random: &mut StdRng, alike:
         fields.shift_remove("timeout");
     } else if let Some(limit) = fields.get_mut("timeout") {
         *limit = format!("{limit_ms}ms").into();
-    }
-    if let Some(Value::Object(fallback)) = fields.get_mut("fallback") {
-        // Without it, the router refuses the action for an agent type that takes any.
-        fallback.insert("agent_type".into(), "w".into());
     }
     if fields.contains_key("for_each") && fields.contains_key("action") {
         one_at_a_time_or_alike(fields, random, alike);

@@ -29,6 +29,6 @@ pub use interpreter::{Undecided, run};
 pub use law::Law;
 pub use pairs::Pairs;
 pub use run::{Ask, Run, StepEnd, step_ends};
-pub use script::{Act, Does, Script, SentEvent};
+pub use script::{Act, Deed, Does, Script, SentEvent, Wish};
 pub use shrinker::shrink;
 pub use survey::{Survey, survey};

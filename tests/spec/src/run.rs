@@ -43,14 +43,14 @@ pub struct Run {
     pub laws: BTreeSet<Law>,
 }
 
-/// How the steps of a submitted plan ended, clean-up aside.
+/// How the steps of a submitted plan ended, clean-up and steps that were taken out aside.
 ///
 /// - `outputs`: of a step by its id.
 pub fn step_ends(steps: Vec<StepView>, outputs: impl Fn(&str) -> Option<Value>) -> BTreeMap<String, StepEnd> {
-    let main = steps.into_iter().filter(|step| step.undoes.is_none() && !step.always);
+    let is_main = |step: &StepView| step.undoes.is_none() && !step.always && step.status != StepStatus::Revised;
     let end = |step: StepView| {
         let outputs = outputs(step.id.as_str());
         (step.id.to_string(), StepEnd { status: step.status, outputs, partial: step.partial })
     };
-    main.map(end).collect()
+    steps.into_iter().filter(is_main).map(end).collect()
 }

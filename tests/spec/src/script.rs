@@ -16,9 +16,12 @@ pub struct Script {
     pub acts: BTreeMap<String, Vec<Act>>,
     /// Events, sent to all plans that wait for them.
     pub events: Vec<SentEvent>,
-    /// When a person cancels the plan, milliseconds.
+    /// What people do with the plan, by time; no two at once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deeds: Vec<Deed>,
+    /// How long the plan is delayed, milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cancel_ms: Option<u64>,
+    pub start_ms: Option<u64>,
     /// The deadline of the goal, milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
@@ -53,6 +56,36 @@ pub enum Does {
     Silent,
 }
 
+/// What a person does with the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Deed {
+    pub at_ms: u64,
+    pub does: Wish,
+}
+
+/// What a person wants of the plan, or of the step that is named.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wish {
+    Cancel,
+    Pause,
+    Resume,
+    Approve(String),
+    Reject(String),
+    Skip(String),
+    /// Gives the outputs of a step by hand.
+    Complete(String),
+    /// Takes a step out of the plan.
+    Remove(String),
+    /// Answers the question of a step.
+    Answer(String),
+}
+
+/// What people give: the outputs of a step that is completed by hand, and the answer to a question.
+pub fn by_hand() -> Value {
+    json!({"n": 5})
+}
+
 /// An event from outside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SentEvent {
@@ -63,6 +96,16 @@ pub struct SentEvent {
 }
 
 impl Script {
+    /// When a person cancels the plan, milliseconds.
+    pub fn cancel_ms(&self) -> Option<u64> {
+        self.deeds.iter().find(|deed| deed.does == Wish::Cancel).map(|deed| deed.at_ms)
+    }
+
+    /// Gives the cancellation another time, if there is one.
+    pub fn cancel_at(&mut self, at_ms: u64) {
+        self.deeds.iter_mut().filter(|deed| deed.does == Wish::Cancel).for_each(|deed| deed.at_ms = at_ms);
+    }
+
     /// What the agent does that is asked for an action.
     ///
     /// - `time`: how often the action was asked for before.

@@ -145,7 +145,7 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "discard_dead_letter" => broker.discard_dead_letter(&build, &known.letter).await.map(drop),
         "cancel" => broker.cancel(&["a1".into(), "a2".into()]).await,
         "register" => broker.register(&Agent::named("build".into())).await,
-        "record_worker_heartbeat" => broker.record_worker_heartbeat(&beat("w1")).await,
+        "record_worker_heartbeat" => broker.record_worker_heartbeat(&beat("w1")).await.map(drop),
         "deregister_worker" => broker.deregister_worker(&"w9".into()).await,
         "record_scheduler_heartbeat" => broker.record_scheduler_heartbeat("s1", 60_000).await.map(drop),
         "add_dead_letter" => broker.add_dead_letter(&letter("build", "x")).await,

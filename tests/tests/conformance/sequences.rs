@@ -496,7 +496,8 @@ impl Run {
             }
             Verb::Agents => format!("{:?}", broker.agents().await?),
             Verb::BeatWorker { worker, busy } => {
-                format!("{:?}", broker.record_worker_heartbeat(&beat(*worker, *busy)).await?)
+                broker.record_worker_heartbeat(&beat(*worker, *busy)).await?;
+                String::new()
             }
             Verb::ForgetWorker { worker } => {
                 format!("{:?}", broker.deregister_worker(&name("w", *worker).into()).await?)

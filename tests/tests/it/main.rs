@@ -11,6 +11,7 @@ mod bad_plans;
 mod before_redis;
 mod callbacks;
 mod choice;
+mod clocks;
 mod contracts;
 mod data_dir;
 mod docs;

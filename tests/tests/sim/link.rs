@@ -319,7 +319,7 @@ impl Broker for Link {
     async fn remove_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
         through!(self, "remove_agent_type", self.env.broker.remove_agent_type(agent_type, unused_ms))
     }
-    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()> {
+    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<u64> {
         self.env.auditor().beat(&beat.worker, beat.slots);
         through!(
             self,

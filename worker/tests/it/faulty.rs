@@ -264,7 +264,7 @@ impl Broker for Faulty {
         self.pass("remove_agent_type").await?;
         self.inner.remove_agent_type(agent_type, unused_ms).await
     }
-    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()> {
+    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<u64> {
         self.pass("record_worker_heartbeat").await?;
         self.inner.record_worker_heartbeat(beat).await
     }

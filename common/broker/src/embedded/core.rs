@@ -70,6 +70,13 @@ impl Core {
         Ok(done)
     }
 
+    /// The time of this store: that of the machine as it is now, which the store's own clock follows.
+    pub(super) fn machine_ms(&self) -> u64 {
+        let (asked_ms, machine_ms) = (self.clock.steady_ms(), self.clock.wall_ms());
+        self.clock.follow_store(machine_ms, asked_ms);
+        machine_ms
+    }
+
     fn lock_now(&self) -> (MutexGuard<'_, EmbeddedState>, u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now_ms();

@@ -99,12 +99,8 @@ impl Broker for Embedded {
     }
 
     async fn check(&self) -> Result<Health> {
-        self.core.read(|_, now| Health {
-            version: "embedded".into(),
-            memory_used: 0.0,
-            warnings: Vec::new(),
-            time_ms: now,
-        })
+        let time_ms = self.core.machine_ms();
+        self.core.read(|_, _| Health { version: "embedded".into(), memory_used: 0.0, warnings: Vec::new(), time_ms })
     }
 
     async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {
@@ -303,11 +299,12 @@ impl Broker for Embedded {
         self.core.write(|store, now| store.remove_agent_type(agent_type, unused_ms, now), record)
     }
 
-    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()> {
+    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<u64> {
         self.core.write(
             |store, now| store.record_worker_heartbeat(beat, now),
             |()| Some(Write::RecordWorkerHeartbeat(Box::new(beat.clone()))),
-        )
+        )?;
+        Ok(self.core.machine_ms())
     }
 
     async fn deregister_worker(&self, worker: &WorkerId) -> Result<()> {

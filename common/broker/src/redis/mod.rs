@@ -248,7 +248,7 @@ impl Broker for RedisBroker {
     async fn remove_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
         self.0.remove_agent_type(agent_type, unused_ms).await
     }
-    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()> {
+    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<u64> {
         self.0.record_worker_heartbeat(beat).await
     }
     async fn deregister_worker(&self, worker: &WorkerId) -> Result<()> {

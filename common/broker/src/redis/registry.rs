@@ -72,10 +72,9 @@ impl Connections {
         self.call(&call).await
     }
 
-    pub(super) async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()> {
+    pub(super) async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<u64> {
         let mut call = Function::RecordWorkerHeartbeat.on(&[self.keys.workers(), self.keys.worker_beats()]);
-        self.call::<Value>(call.arg(beat.worker.as_str()).arg(json(beat)).arg(REMEMBER_MS)).await?;
-        Ok(())
+        self.call(call.arg(beat.worker.as_str()).arg(json(beat)).arg(REMEMBER_MS)).await
     }
 
     pub(super) async fn deregister_worker(&self, worker: &WorkerId) -> Result<()> {

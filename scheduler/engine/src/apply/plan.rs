@@ -74,7 +74,8 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::CleanupStarted(started) => clean_up(state, record, started)?,
         PlanEvent::Kept(outcome) => keep(state, outcome),
         PlanEvent::InnerPlanKept(kept) => state.fold_kept(kept),
-        PlanEvent::InnerPlanUndone(undone) => state.fold_undone(undone),
+        PlanEvent::InnerPlanStopped(stopped) => state.fold_stopped(stopped),
+        PlanEvent::InnerPlanUndone(undone) => state.fold_undone(record.time_ms, undone),
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ToolsCalled(_)
@@ -141,6 +142,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         | PlanEvent::FamilyGrew(_)
         | PlanEvent::EventTaken(_)
         | PlanEvent::InnerPlanKept(_)
+        | PlanEvent::InnerPlanStopped(_)
         | PlanEvent::InnerPlanUndone(_)
         | PlanEvent::ConstraintChanged(_)
         | PlanEvent::CriteriaJudged(_)

@@ -12,7 +12,7 @@ use goalmill_engine::{Command, Rejection, SubPlanEnd};
 use serde_json::{Value, json};
 
 use crate::revise::edit;
-use crate::world::{Member, World, completed, plan, submission, with};
+use crate::world::{Member, World, completed, plan, step, submission, with};
 
 fn nested() -> Plan {
     with(plan(&[("a", &[]), ("p", &["a"]), ("z", &["p"])]), "p", |step| {
@@ -247,4 +247,51 @@ fn a_sub_plan_is_not_given_to_an_agent_type() {
     assert_eq!(world.status("p"), StepStatus::Running, "it begins a plan again");
     // Its plan names an agent type, as one of an earlier release may.
     assert_eq!(world.state.queue(world.index("p")).map(|queue| queue.as_str()), Some(""));
+}
+
+/// A plan step whose plan has booked, and a step after it.
+fn booked() -> World {
+    let inner = {
+        let mut inner = plan(&[("book", &[]), ("pay", &["book"])]);
+        inner.steps.push(Step { undoes: Some("book".into()), ..step("book:undo", &[]) });
+        inner
+    };
+    let outer = with(plan(&[("w", &[]), ("p", &[]), ("z", &["p"])]), "p", |step| {
+        step.kind = StepKind::Plan;
+        step.plan = Some(Box::new(inner));
+    });
+    let mut world = World::of(outer);
+    world.complete("w", json!({}));
+    world.enter("p");
+    world.complete("book", json!({}));
+    world.dispatch("pay");
+    world.leave();
+    world
+}
+
+#[test]
+fn a_plan_whose_step_goes_on_without_it_undoes_its_work_before_the_plan_around_it_ends() {
+    let reason = String::new;
+    let remove = |step: &str| Change::RemoveStep { step: step.into() };
+    let ways = [
+        ("skipped", Verb::SkipStep { step: "p".into(), reason: reason() }),
+        ("completed", Verb::CompleteStep { step: "p".into(), outputs: json!({}).into(), reason: reason() }),
+        ("removed", Verb::Edit { changes: vec![remove("z"), remove("p")], revision: None, reason: reason() }),
+    ];
+    for (way, verb) in ways {
+        let mut world = booked();
+        world.verb(verb).unwrap();
+        if way != "removed" {
+            world.complete("z", json!({}));
+        }
+        assert_eq!(world.state.status(), PlanStatus::Running, "{way}");
+        world.restart();
+        world.enter("p");
+        let undo = world.dispatch("book:undo");
+        let report = Report { tokens: Some(5), ..completed(&undo, json!({})) };
+        world.report(report).unwrap();
+        assert_eq!(world.state.status(), PlanStatus::Cancelled, "{way}");
+        world.leave();
+        assert_eq!((world.state.status(), world.state.usage().tokens), (PlanStatus::Completed, 5), "{way}");
+    }
 }

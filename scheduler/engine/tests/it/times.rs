@@ -30,6 +30,18 @@ fn now_is_the_time_at_which_the_attempt_was_queued() {
 }
 
 #[test]
+fn the_time_of_a_plan_does_not_go_back() {
+    let mut world = World::of(two(&json!({"at": "{{ now }}"})));
+    world.now_ms = START_MS + LATER_MS;
+    world.complete("a", json!({}));
+    world.now_ms = START_MS;
+    world.complete("b", json!({}));
+    assert!(world.state.is_final());
+    assert_eq!(world.log.last().map(|record| record.time_ms), Some(START_MS + LATER_MS));
+    assert!(world.log.is_sorted_by_key(|record| record.time_ms), "{:?}", world.log);
+}
+
+#[test]
 fn conditions_and_steps_of_the_engine_see_the_time_of_their_command() {
     let due = rfc3339(START_MS + LATER_MS);
     for (is_late, status) in [(false, StepStatus::Skipped), (true, StepStatus::Completed)] {

@@ -72,6 +72,18 @@ fn an_expression_gives_the_time() {
         assert_eq!(world.now_ms, START_MS + DAY_MS);
         assert_eq!(world.status("b"), StepStatus::Ready);
     }
+    let local = || StepWait { tz: Some("Asia/Kolkata".into()), ..until("{{ steps.a.outputs.at }}") };
+    for (at, ahead_ms) in [(START_MS + DAY_MS, 19_800_000), (START_MS, 0)] {
+        let text = rfc3339(at + ahead_ms).trim_end_matches('Z').to_owned();
+        let mut world = World::of(paused_between(local()));
+        world.complete("a", json!({ "at": if ahead_ms > 0 { text } else { rfc3339(at) } }));
+        if ahead_ms > 0 {
+            world.step_due("pause");
+            assert_eq!(world.now_ms, at, "it is the time of the zone");
+        } else {
+            assert_eq!(world.code("pause"), "WAIT_TIME_INVALID", "an offset contradicts the zone");
+        }
+    }
     let mut world = World::of(pause());
     world.complete("a", json!({"at": "tomorrow"}));
     assert_eq!((world.code("pause"), world.state.status()), ("WAIT_TIME_INVALID".into(), PlanStatus::Failed));

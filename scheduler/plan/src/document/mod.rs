@@ -5,6 +5,7 @@ mod document_path;
 pub mod duration;
 mod encoding;
 mod fields;
+pub mod time;
 mod tree;
 mod validation_context;
 
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 pub(crate) use document_path::{DocumentPath, shorten};
 pub(crate) use duration::{Unit, milliseconds};
 pub(crate) use fields::{Field, Fields, Table, canonical, count, duration, snake, text, wrong_type};
+pub(crate) use time::{DocumentZone, ZONE_ALIASES, time};
 pub(crate) use validation_context::ValidationContext;
 #[cfg(test)]
 pub(crate) use validation_context::seen_places;
@@ -103,9 +105,9 @@ pub fn split_goal(draft: &Value) -> Option<Value> {
 }
 
 /// What may stand beside the goal of a document with a plan.
-const BESIDE: [&str; 12] = [
+const BESIDE: [&str; 15] = [
     "constraints", "success_criteria", "success_criterion", "acceptance_criteria", "criteria", "criteria_policy",
-    "deadline", "deadline_ms", "start_at", "start_at_ms", "start_in", "start_in_ms",
+    "deadline", "deadline_ms", "start_at", "start_at_ms", "start_in", "start_in_ms", "tz", "time_zone", "timezone",
 ];
 
 fn split<T, E>(result: Result<T, E>) -> (Option<T>, Option<E>) {

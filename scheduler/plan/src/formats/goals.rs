@@ -13,7 +13,9 @@ use crate::validate::goal_field;
 use goalmill_common::suggest::nearest;
 
 /// What a plan may say of its goal: fields that a goal has, and a plan has not.
-const BESIDE: [&str; 6] = ["success_criteria", "constraints", "deadline", "deadline_ms", "start_at", "start_in"];
+const BESIDE: [&str; 9] = [
+    "success_criteria", "constraints", "deadline", "deadline_ms", "start_at", "start_in", "tz", "time_zone", "timezone",
+];
 
 /// Moves what is said of the goal beside a plan into the goal.
 pub(super) fn beside(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {

@@ -1,6 +1,5 @@
 //! A goal, from a sentence or an object.
 
-use goalmill_common::clock::{TIME_MS_MAX, parse_rfc3339};
 use goalmill_common::goal::{GOAL_TYPES, Goal, START_MS_MAX, is_goal_type};
 use goalmill_common::id::{Namespace, is_id};
 use goalmill_common::limits::Limits;
@@ -9,7 +8,9 @@ use serde_json::{Map, Value};
 
 use super::planning::planning;
 use super::{goal_context, goal_contract, policy};
-use crate::document::{DocumentPath, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
+use crate::document::{
+    DocumentPath, DocumentZone, Fields, Table, Unit, ValidationContext, ZONE_ALIASES, shorten, text, time, wrong_type,
+};
 use goalmill_common::suggest::nearest;
 
 const GOAL: &Table = &[
@@ -20,6 +21,7 @@ const GOAL: &Table = &[
     ("criteria", &["criteria_policy"]),
     ("deadline_ms", &["deadline", "due", "due_at"]),
     ("start_at_ms", &["start_at", "scheduled_for"]),
+    ("tz", ZONE_ALIASES),
     ("start_in", &[]),
     ("start_in_ms", &[]),
     ("priority", &[]),
@@ -80,14 +82,19 @@ fn object(context: &ValidationContext<'_>, at: &DocumentPath<'_>, map: &Map<Stri
             context.error("MISSING_FIELD", &at.key("description"), "a goal needs a `description`", hint);
         }
     }
+    let zone = zone_of_times(&fields);
+    let time_of = |name: &str| {
+        let field = fields.get(name)?;
+        time(context, &at.key(field.key), field.value, &zone, "")
+    };
     Goal {
         description: description.unwrap_or_default(),
         goal_type: goal_type(&fields),
         constraints: goal_contract::read_constraints(&fields),
         success_criteria: goal_contract::read_criteria(&fields),
         criteria: goal_contract::read_policy(&fields),
-        deadline_ms: time(&fields, "deadline_ms"),
-        start_at_ms: time(&fields, "start_at_ms"),
+        deadline_ms: time_of("deadline_ms"),
+        start_at_ms: time_of("start_at_ms"),
         start_in_ms: start_in(&fields),
         priority: policy::priority(&fields).unwrap_or_default(),
         execution: super::execution::read(&fields),
@@ -151,21 +158,15 @@ pub(super) fn free(fields: &Fields<'_, '_>, name: &str) -> Map<String, Value> {
     }
 }
 
-/// RFC 3339, or Unix milliseconds.
-fn time(fields: &Fields<'_, '_>, name: &str) -> Option<u64> {
-    let field = fields.get(name)?;
-    if let Value::String(text) = field.value {
-        let parsed = parse_rfc3339(text.trim());
-        if parsed.is_none() {
-            let detail = format!("`{}` is not a time", shorten(text));
-            let hint = "write RFC 3339 as in `2027-01-31T12:00:00Z`, or Unix milliseconds";
-            fields.context.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
-        }
-        parsed
-    } else {
-        // Smaller numbers are seconds, or slips; larger ones lie beyond the year 9999.
-        fields.count(name, 100_000_000_000, TIME_MS_MAX)
+/// The zone of deadline and start.
+fn zone_of_times(fields: &Fields<'_, '_>) -> DocumentZone {
+    let has_time = ["deadline_ms", "start_at_ms"].iter().any(|name| fields.get(name).is_some());
+    if let Some(field) = fields.get("tz").filter(|_| !has_time) {
+        let detail = "`tz` is the zone of `deadline` or `start_at`, and both are missing";
+        let hint = "put it beside the time that it is for, as beside `until` of a wait, or remove it";
+        fields.context.error("MISSING_FIELD", &fields.at.key(field.key), detail, hint);
     }
+    DocumentZone::read(fields)
 }
 
 fn start_in(fields: &Fields<'_, '_>) -> Option<u64> {
@@ -206,6 +207,28 @@ mod tests {
         for bad in ["Plan\u{1b}[2J a trip", "Plan\u{0}", "Pl\u{85}an"] {
             let issues = described(bad).expect_err("it steers a terminal");
             assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("INVALID_VALUE", "/description"));
+        }
+    }
+
+    #[test]
+    fn deadline_and_start_may_be_local_times_of_a_zone() {
+        let limits = Limits::default();
+        let given = json!({"description": "x", "deadline": "2027-03-28T02:30", "start_at": "2027-01-31", "tz": "Europe/Berlin"});
+        let read = goal(&given, &limits).expect("it is valid");
+        assert_eq!((read.deadline_ms, read.start_at_ms), (Some(1_806_197_400_000), Some(1_801_350_000_000)));
+        for (fields, place) in [
+            (json!({"deadline": "2027-03-28T02:30:00Z", "tz": "UTC"}), "CONFLICTING_FIELDS /deadline"),
+            (json!({"start_at": 1_801_350_000_000_u64, "tz": "UTC"}), "CONFLICTING_FIELDS /start_at"),
+            (json!({"deadline": "2027-03-28T02:30:00"}), "INVALID_VALUE /deadline"),
+            (json!({"deadline": "2027-03-28", "start_at": "2027-03-27", "tz": "Berlin"}), "INVALID_VALUE /tz"),
+            (json!({"start_in": "1h", "tz": "UTC"}), "MISSING_FIELD /tz"),
+            (json!({"deadline": true}), "WRONG_TYPE /deadline"),
+        ] {
+            let mut document = json!({"description": "x"});
+            document.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
+            let issues = goal(&document, &limits).expect_err(place);
+            let told: Vec<String> = issues.iter().map(|issue| format!("{} {}", issue.code, issue.pointer)).collect();
+            assert_eq!(told, [place]);
         }
     }
 

@@ -1,13 +1,15 @@
 //! Constraints and success criteria of a goal: in a map or a list, as sentences or objects.
 
-use goalmill_common::constraint::NOTES;
+use goalmill_common::constraint::{ConstraintValue, NOTES, parse_value};
 use goalmill_common::criterion::{CriteriaPolicy, Criterion, criterion_id};
 use goalmill_common::id::is_id;
 use serde_json::{Map, Value};
 
 use super::goal::free;
 use super::policy;
-use crate::document::{DocumentPath, Fields, Table, ValidationContext, shorten, text, wrong_type};
+use crate::document::{
+    DocumentPath, DocumentZone, Fields, Table, ValidationContext, ZONE_ALIASES, shorten, text, wrong_type,
+};
 use goalmill_expression as expression;
 
 const CONSTRAINT: &Table = &[
@@ -20,6 +22,7 @@ const CONSTRAINT: &Table = &[
     ("hard", &["required", "mandatory"]),
     ("description", &[]),
     ("of", &["measured_by"]),
+    ("tz", ZONE_ALIASES),
 ];
 
 const CRITERION: &Table =
@@ -37,7 +40,11 @@ pub(super) fn read_constraints(fields: &Fields<'_, '_>) -> Map<String, Value> {
         Value::Array(items) => read_list(fields.context, &at, items),
         Value::Object(map) => {
             for (name, value) in map {
-                check_weight(fields.context, &at.key(name), value);
+                let at = at.key(name);
+                check_weight(fields.context, &at, value);
+                if let Some((map, tz)) = value.as_object().and_then(|map| Some((map, map.get("tz")?))) {
+                    check_zone(fields.context, &at.key("tz"), tz, map);
+                }
             }
             map.clone()
         }
@@ -67,10 +74,13 @@ fn read_list(context: &ValidationContext<'_>, at: &DocumentPath<'_>, items: &[Va
             continue;
         };
         let mut kept = Map::new();
-        for name in ["value", "min", "currency", "unit", "priority", "hard", "description", "of"] {
+        for name in ["value", "min", "currency", "unit", "priority", "hard", "description", "of", "tz"] {
             if let Some(field) = fields.get(name) {
                 kept.insert(name.to_owned(), field.value.clone());
             }
+        }
+        if let Some(field) = fields.get("tz") {
+            check_zone(context, &at.key(field.key), field.value, &kept);
         }
         let value = if kept.len() == 1 && kept.contains_key("value") { kept.remove("value") } else { None };
         found.insert(unused_name(&found, &name), value.unwrap_or(Value::Object(kept)));
@@ -106,6 +116,20 @@ fn check_weight(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &
         if map.get(name).and_then(Value::as_f64).is_some_and(|amount| amount < 0.0) {
             context.error("OUT_OF_RANGE", &at.key(name), "a limit is not negative", "give a number from 0");
         }
+    }
+}
+
+/// The zone of a local day or time.
+fn check_zone(context: &ValidationContext<'_>, at: &DocumentPath<'_>, tz: &Value, constraint: &Map<String, Value>) {
+    let Some(name) = text(context, at, tz) else { return };
+    if !DocumentZone::is_known(context, at, &name) {
+        return;
+    }
+    let (read, _) = parse_value("", &Value::Object(constraint.clone()));
+    if !matches!(read, ConstraintValue::Date(_) | ConstraintValue::Interval { .. }) {
+        let detail = "`tz` is the zone of a local day or time, and the constraint has none";
+        let hint = "write the value as in `2027-01-31` or `2027-01-31T12:00:00`, or remove `tz`";
+        context.error("CONFLICTING_FIELDS", at, detail, hint);
     }
 }
 

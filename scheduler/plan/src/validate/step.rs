@@ -128,7 +128,15 @@ fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step,
 /// A question whose answer is the outputs of the step needs no worker: nobody is looked for.
 fn answered_by_person(fields: &Fields<'_, '_>, step: &mut Step) {
     let is_whole = step.ask.as_ref().is_some_and(|question| question.into.is_none());
-    if !is_whole || !step.kind.needs_worker() || !step.agent_type.is_auto() {
+    if !is_whole {
+        return;
+    }
+    let instead = ["repeat", "plan", "use"].into_iter().find_map(|name| fields.get(name));
+    if let Some(field) = instead {
+        let detail = format!("the answer of a person is the outputs of this step; its `{}` would never run", field.key);
+        fields.context.error("INVALID_VALUE", &fields.at.key(field.key), &detail, "remove it, or say `into` in `ask`");
+    }
+    if !step.kind.needs_worker() {
         return;
     }
     if let Some(field) = fields.get("action") {
@@ -136,8 +144,10 @@ fn answered_by_person(fields: &Fields<'_, '_>, step: &mut Step) {
         fields.context.warn("UNUSED_FIELD", &fields.at.key(field.key), detail, "remove it, or say `into` in `ask`");
         step.action.clear();
     }
-    step.kind = StepKind::Internal;
-    step.agent_type = "".into();
+    if step.agent_type.is_auto() {
+        step.kind = StepKind::Internal;
+        step.agent_type = "".into();
+    }
 }
 
 /// Whether the agent may report later.

@@ -71,6 +71,7 @@ pub(super) const STEP: &Table = &[
     ("for", &[]),
     ("for_ms", &[]),
     ("until", &[]),
+    ("tz", crate::document::ZONE_ALIASES),
     ("event", &["signal"]),
     ("key", &[]),
     ("on_timeout", &[]),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{policy, schema};
 use crate::document::{
-    DocumentPath, Field, Fields, Table, Unit, ValidationContext, duration, shorten, text, wrong_type,
+    DocumentPath, DocumentZone, Field, Fields, Table, Unit, ValidationContext, ZONE_ALIASES, duration, text, time,
 };
 use crate::schema::Schema;
 
@@ -18,6 +18,7 @@ const WAIT: &Table = &[
     ("for", &["duration"]),
     ("for_ms", &[]),
     ("until", &["at"]),
+    ("tz", ZONE_ALIASES),
     ("event", &["signal", "name"]),
     ("key", &["correlation_key"]),
     ("schema", &["data_schema"]),
@@ -28,7 +29,7 @@ const WAIT: &Table = &[
 ];
 
 /// Those that a step may have itself, and that mean nothing in a step of another kind.
-const OWN: [&str; 6] = ["for", "for_ms", "until", "event", "key", "on_timeout"];
+const OWN: [&str; 7] = ["for", "for_ms", "until", "tz", "event", "key", "on_timeout"];
 
 /// Those that say what the wait for an event is like.
 const OF_EVENTS: [&str; 6] = ["key", "schema", "timeout", "timeout_ms", "timeout_seconds", "on_timeout"];
@@ -107,11 +108,17 @@ fn of_fields(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> StepWait {
             context.error("CONFLICTING_FIELDS", &at.key(second.key), detail, "keep one of them");
         }
     }
+    let zone = DocumentZone::read(fields);
+    if let (Some(field), None) = (of("tz"), of("until")) {
+        context.warn("UNUSED_FIELD", &at.key(field.key), "`tz` is the zone of `until`, which is missing", "remove it");
+    }
+    let until = of("until").and_then(|field| until(context, &at.key(field.key), field.value, &zone));
     StepWait {
         for_ms: of("for")
             .and_then(|field| read_for(field, Unit::Seconds))
             .or_else(|| of("for_ms").and_then(|field| read_for(field, Unit::Milliseconds))),
-        until: of("until").and_then(|field| until(context, &at.key(field.key), field.value)),
+        tz: until.as_deref().filter(|until| !expression::is_plain(until)).and(zone.name().map(ToOwned::to_owned)),
+        until,
         ..of_event(fields, at)
     }
 }
@@ -190,34 +197,16 @@ fn for_ms(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value,
     Some(for_ms)
 }
 
-/// RFC 3339, Unix milliseconds, or a text with expressions.
-fn until(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -> Option<String> {
-    if let Value::Number(_) = value {
-        return crate::document::count(context, at, value, UNIX_MS_MIN, TIME_MS_MAX).map(rfc3339);
+/// A text with expressions, or a time: a local one becomes one of UTC.
+fn until(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value, zone: &DocumentZone) -> Option<String> {
+    if let Value::String(given) = value {
+        let given = given.trim();
+        let is_of_utc = zone.name().is_none() && parse_rfc3339(given).is_some();
+        if is_of_utc || !expression::is_plain(given) {
+            return text(context, at, value).map(|text| text.trim().to_owned());
+        }
     }
-    if !value.is_string() {
-        wrong_type(context, at, value, "a time such as `2027-01-31T12:00:00Z`, or an expression");
-        return None;
-    }
-    let given = text(context, at, value)?;
-    let given = given.trim();
-    if expression::is_plain(given) && parse_rfc3339(given).is_none() {
-        let detail = format!("`{}` is not a time", shorten(given));
-        let hint = "write RFC 3339 as in `2027-01-31T12:00:00Z`, Unix milliseconds, or an expression in `{{ }}`";
-        context.error("INVALID_VALUE", at, detail, hint);
-        return None;
-    }
-    Some(given.to_owned())
-}
-
-/// Smaller numbers are seconds, or slips.
-const UNIX_MS_MIN: u64 = 100_000_000_000;
-
-/// Reads the time that an expression of `until` gives: RFC 3339, or Unix milliseconds.
-pub fn time_ms(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let number = || text.parse::<u64>().ok().filter(|ms| (UNIX_MS_MIN..=TIME_MS_MAX).contains(ms));
-    parse_rfc3339(text).or_else(number)
+    time(context, at, value, zone, ", or an expression in `{{ }}`").map(rfc3339)
 }
 
 #[cfg(test)]
@@ -321,9 +310,43 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_rfc_3339_or_unix_milliseconds() {
-        assert_eq!(time_ms(" 2027-01-31T12:00:00+01:00 "), Some(1_801_393_200_000));
-        assert_eq!(time_ms("1801393200000"), Some(1_801_393_200_000));
-        assert_eq!((time_ms("1801393200"), time_ms("tomorrow"), time_ms("")), (None, None, None));
+    fn a_local_time_has_a_zone_beside_it() {
+        for (step, until, tz) in [
+            (
+                json!({"id": "a", "wait": {"until": "2027-07-31T12:00", "tz": "Europe/Berlin"}}),
+                "2027-07-31T10:00:00.000Z",
+                None,
+            ),
+            (
+                json!({"id": "a", "kind": "wait", "until": "2027-01-31", "timezone": "UTC"}),
+                "2027-01-31T00:00:00.000Z",
+                None,
+            ),
+            (
+                json!({"id": "a", "wait": {"until": "{{ goal.metadata.at }}", "time_zone": "Asia/Tokyo"}}),
+                "{{ goal.metadata.at }}",
+                Some("Asia/Tokyo"),
+            ),
+        ] {
+            let (read, warnings) = read_step(&step).expect("it is a time");
+            let expected = StepWait { until: Some(until.into()), tz: tz.map(Into::into), ..StepWait::default() };
+            assert_eq!((read.wait.as_deref(), warnings), (Some(&expected), Vec::new()), "{step}");
+            let again = serde_json::to_value(&read).expect("it is JSON");
+            assert_eq!(read_step(&again).map(|(step, _)| step.wait), Ok(read.wait), "{again}");
+        }
+        let wait = |wait: Value| json!({"id": "a", "wait": wait});
+        for (step, expected) in [
+            (wait(json!({"until": "2027-01-31T12:00"})), "INVALID_VALUE /steps/0/wait/until"),
+            (wait(json!({"until": "2027-01-31T12:00Z", "tz": "UTC"})), "CONFLICTING_FIELDS /steps/0/wait/until"),
+            (wait(json!({"until": 1_801_393_200_000_u64, "tz": "UTC"})), "CONFLICTING_FIELDS /steps/0/wait/until"),
+            (wait(json!({"until": "2027-01-31T12:00", "tz": "Europe/Berln"})), "INVALID_VALUE /steps/0/wait/tz"),
+            (wait(json!({"until": "{{ goal.metadata.at }}", "tz": 1})), "WRONG_TYPE /steps/0/wait/tz"),
+            (wait(json!({"until": "soon", "tz": "UTC"})), "INVALID_VALUE /steps/0/wait/until"),
+            (json!({"id": "a", "agent_type": "x", "tz": "UTC"}), "INVALID_VALUE /steps/0/tz"),
+        ] {
+            assert_eq!(read_step(&step).map(drop), Err(vec![expected.to_owned()]), "{step}");
+        }
+        let (_, warnings) = read_step(&wait(json!({"for": "1s", "tz": "UTC"}))).expect("it waits");
+        assert_eq!(warnings, ["UNUSED_FIELD /steps/0/wait/tz"]);
     }
 }

@@ -121,7 +121,7 @@ class Plan:
     - `budget`: `{"tokens", "cost", "seconds"}`. `strategy`: `parallel`, `sequential`, `adaptive`.
     - `approve`: True, or `{"limit": seconds, "default": "approve"}`. `revision`: policy, as in the schema of plans.
     - `undo_on`: outcomes after which steps are undone. `failures_max`, `collect`, `confidence`, `estimates`, `metadata`.
-    - `start_at` (a time), `start_in` (seconds): delay the start. `input_schema`: a type or a JSON Schema of what it takes.
+    - `start_at` (a time; a local one with `tz="Europe/Berlin"`), `start_in` (seconds): delay the start. `input_schema`: a type or a JSON Schema of what it takes.
     """
 
     def __init__(self, name: str = "", *, strategy: str | None = None, max_parallel: int | None = None,
@@ -130,12 +130,12 @@ class Plan:
                  failures_max: int | None = None, undo_on: Sequence[str] | None = None, collect: str | None = None,
                  confidence: float | None = None, estimates: Mapping[str, Any] | None = None,
                  metadata: Mapping[str, Any] | None = None, start_at: str | datetime.datetime | None = None,
-                 start_in: Duration | None = None, input_schema: Any = None) -> None:
+                 tz: str | None = None, start_in: Duration | None = None, input_schema: Any = None) -> None:
         given: dict[str, Any] = {
             "name": name or None, "strategy": strategy, "max_parallel": max_parallel, "budget": budget,
             "approve": None if approve is None else _approval(approve), "revision": revision,
             "continue_on_failure": continue_on_failure, "failures_max": failures_max, "undo_on": undo_on, "collect": collect,
-            "confidence": confidence, "estimates": estimates, "metadata": metadata, "start_at": start_at,
+            "confidence": confidence, "estimates": estimates, "metadata": metadata, "start_at": start_at, "tz": tz,
             "input_schema": None if input_schema is None else _schema(input_schema),
             "start_in": None if start_in is None else f"{_ms(start_in)}ms",
         }
@@ -199,7 +199,7 @@ class Step:
       the step is one of the engine: `kind="finish"`, `"message"`, or a wait.
     - `inputs`: JSON with `Ref`s. Steps that it reads come before it by themselves; `after` names others: steps, ids, `step.ended("failed")`.
     - `for_each`: a list or a `Ref` to one, with `item` (name of the item), `batch`, `items_max`, `on_item_failure`, `max_parallel`.
-    - `repeat`: `{"until", "max", "delay", "on_max"}`. `wait`: seconds, or `{"for"}`, `{"until"}`,
+    - `repeat`: `{"until", "max", "delay", "on_max"}`. `wait`: seconds, or `{"for"}`, `{"until", "tz"}`,
       `{"event", "key", "schema", "timeout", "on_timeout"}`.
     - `undo`: an action of the same agent, which gets `{inputs, outputs}` of this step (those that it has parameters for), or `{"action", "inputs", "agent_type", "timeout", "retry"}`.
     - `retry`: attempts after the first, or `{"max", "initial", "max_wait", "factor", "jitter"}`.

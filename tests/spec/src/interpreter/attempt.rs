@@ -27,7 +27,11 @@ impl PlanRun {
     pub(super) fn ask(&mut self, path: &[usize], world: &mut World<'_>) {
         let Some((i, rest)) = path.split_first() else { return };
         if !rest.is_empty() {
-            return self.steps[*i].plans.last_mut().into_iter().for_each(|inner| inner.ask(rest, world));
+            let inner = match i.checked_sub(self.steps.len()) {
+                Some(n) => self.left.get_mut(n),
+                None => self.steps[*i].plans.last_mut(),
+            };
+            return inner.into_iter().for_each(|inner| inner.ask(rest, world));
         }
         let inputs = match self.inputs(*i) {
             Ok(inputs) => inputs,
@@ -164,7 +168,7 @@ impl PlanRun {
     }
 
     /// Completes an iteration of a step; the step is completed if it is the last one.
-    fn complete_round(&mut self, i: usize, outputs: Json, is_partial: bool, world: &mut World<'_>) {
+    pub(super) fn complete_round(&mut self, i: usize, outputs: Json, is_partial: bool, world: &mut World<'_>) {
         let step = &mut self.steps[i];
         step.partial |= is_partial;
         step.piece().outputs = Some(outputs.clone());
@@ -282,9 +286,8 @@ impl PlanRun {
     /// How many plans have a step that waits for an event: this one, and those inside it.
     pub(super) fn plans_awaiting(&self, event: &SentEvent) -> usize {
         let awaits = |step: &StepRun| matches!(&step.work, Work::Waiting { event: Some((name, key)), .. } if *name == event.name && *key == event.key);
-        let holders = self.steps.iter().filter(|step| matches!(step.work, Work::Inside));
-        let inside = holders.filter_map(|step| step.plans.last()).map(|inner| inner.plans_awaiting(event));
-        inside.sum::<usize>() + usize::from(self.steps.iter().any(awaits))
+        self.inside().map(|inner| inner.plans_awaiting(event)).sum::<usize>()
+            + usize::from(self.steps.iter().any(awaits))
     }
 
     /// Lets the first wait for a new event take it. Returns whether there was one.
@@ -305,6 +308,7 @@ impl PlanRun {
                 }
                 Work::Waiting { event: None, .. }
                 | Work::Pending
+                | Work::Asked { .. }
                 | Work::Ready
                 | Work::Out { .. }
                 | Work::Backoff { .. }
@@ -323,12 +327,12 @@ impl PlanRun {
             match &step.work {
                 Work::Out { ends_ms: Some(ends_ms), limit_ms, .. } => found.push(*ends_ms.min(limit_ms)),
                 Work::Out { ends_ms: None, limit_ms, .. } => found.push(*limit_ms),
-                Work::Backoff { until_ms } => found.push(*until_ms),
+                Work::Backoff { until_ms } | Work::Asked { until_ms, .. } => found.push(*until_ms),
                 Work::Waiting { until_ms, .. } => found.extend(until_ms),
-                Work::Inside => step.plans.last().into_iter().for_each(|inner| inner.due(found)),
-                Work::Pending | Work::Ready | Work::Ended(_) => {}
+                Work::Pending | Work::Inside | Work::Ready | Work::Ended(_) => {}
             }
         }
+        self.inside().for_each(|inner| inner.due(found));
     }
 
     /// Does what is due now.
@@ -353,20 +357,26 @@ impl PlanRun {
                     return self.take(i, act, world);
                 }
                 Work::Backoff { until_ms } if *until_ms <= world.now_ms => step.work = Work::Ready,
+                Work::Asked { until_ms, is_question } if *until_ms <= world.now_ms => {
+                    let is_question = *is_question;
+                    return self.decide_by_default(i, is_question, world);
+                }
                 Work::Waiting { until_ms: Some(until_ms), event } if *until_ms <= world.now_ms => {
                     let is_event = event.is_some();
                     let until_ms = *until_ms;
                     return self.end_wait(i, is_event, until_ms, world);
                 }
-                Work::Inside => step.plans.last_mut().into_iter().for_each(|inner| inner.come_due(world)),
-                Work::Out { .. }
+                Work::Inside
+                | Work::Out { .. }
                 | Work::Backoff { .. }
+                | Work::Asked { .. }
                 | Work::Waiting { .. }
                 | Work::Pending
                 | Work::Ready
                 | Work::Ended(_) => {}
             }
         }
+        self.inside_mut().for_each(|inner| inner.come_due(world));
     }
 
     fn end_wait(&mut self, i: usize, is_event: bool, until_ms: u64, world: &mut World<'_>) {

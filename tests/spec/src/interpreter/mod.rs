@@ -2,6 +2,7 @@
 //! validator and expressions.
 
 pub(crate) mod attempt;
+mod people;
 mod plan_run;
 mod seen;
 mod step_run;
@@ -15,7 +16,7 @@ use goalmill_common::status::PlanStatus;
 
 use crate::run::{Ask, Run, StepEnd};
 use crate::script::{START_MS, Script};
-use plan_run::{End, PlanRun};
+use plan_run::PlanRun;
 use step_run::Part;
 use world::World;
 
@@ -40,10 +41,12 @@ pub enum Undecided {
 ///   result.
 pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided> {
     let mut world = World::new(script, order);
-    let deadline_ms = START_MS + script.deadline_ms.unwrap_or(Limits::default().plan_ms_max);
+    let deadline_ms =
+        START_MS + script.deadline_ms.unwrap_or(script.start_ms.unwrap_or(0) + Limits::default().plan_ms_max);
     let goal = Goal { budget: Budget { ..plan.budget }, ..Goal::default() };
     let mut root = PlanRun::new(plan.clone(), goal, deadline_ms);
-    let mut is_cancelled = false;
+    root.delay(script.start_ms.is_some());
+    let mut deeds = script.deeds.iter();
     for _ in 0..TURNS_MAX {
         while root.settle(&mut world) {}
         if world.is_tie {
@@ -59,9 +62,10 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided
             root.ask(&path, &mut world);
             continue;
         }
-        let cancel_ms = script.cancel_ms.filter(|_| !is_cancelled).map(|at_ms| START_MS + at_ms);
+        let deed_ms = deeds.as_slice().first().map(|deed| START_MS + deed.at_ms);
         let event_ms = world.next_event_ms();
-        let mut due: Vec<u64> = cancel_ms.into_iter().chain(event_ms).collect();
+        let start_ms = script.start_ms.filter(|_| !root.has_begun).map(|start_ms| START_MS + start_ms);
+        let mut due: Vec<u64> = [deed_ms, event_ms, start_ms].into_iter().flatten().collect();
         root.due(&mut due);
         // A plan inside that begins late is over at once: time never goes back.
         due.iter_mut().for_each(|at_ms| *at_ms = world.now_ms.max(*at_ms));
@@ -71,9 +75,10 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided
             return Err(Undecided::Tie);
         }
         world.now_ms = now_ms;
-        if cancel_ms == Some(now_ms) {
-            is_cancelled = true;
-            root.begin_end(End::cancelled(), &mut world);
+        if deed_ms == Some(now_ms) {
+            deeds.next().into_iter().for_each(|deed| root.heed(&deed.does, &mut world));
+        } else if start_ms == Some(now_ms) {
+            root.delay(false);
         } else if event_ms == Some(now_ms) {
             world.accept_event();
             if root.plans_awaiting(&script.events[world.last_event()]) > 1 {

@@ -49,11 +49,18 @@ pub(super) struct PlanRun {
     pub(super) goal: Goal,
     /// Whether it runs in the place of a step.
     pub(super) is_inside: bool,
+    pub(super) is_paused: bool,
+    /// Whether it has started. A plan that never started cleans nothing up.
+    pub(super) has_begun: bool,
     /// What the items of a map see of the plan around them.
     pub(super) outer: Option<Seen>,
     pub(super) steps: Vec<StepRun>,
+    /// Plans of steps that a person skipped.
+    pub(super) left: Vec<PlanRun>,
     /// The undo steps of its steps.
     pub(super) undo: Vec<Step>,
+    /// The place of the phase that has begun.
+    pub(super) phase: usize,
     pub(super) stage: Stage,
     pub(super) end: Option<End>,
     /// Unix milliseconds.
@@ -80,9 +87,13 @@ impl PlanRun {
             plan,
             goal,
             is_inside: false,
+            is_paused: false,
+            has_begun: true,
             outer: None,
             steps,
+            left: Vec::new(),
             undo,
+            phase: 0,
             stage: Stage::Running,
             end: None,
             deadline_ms,
@@ -101,20 +112,20 @@ impl PlanRun {
 
     /// Steps of the part whose turn it is.
     fn current(&self) -> Vec<usize> {
-        let part = match self.stage {
-            Stage::Running => Part::Main,
-            Stage::Undoing => Part::Undo,
-            Stage::Always => Part::Always,
-            Stage::Stopping | Stage::Ended => return Vec::new(),
+        let parts: &[Part] = match self.stage {
+            // What a person took out is undone meanwhile.
+            Stage::Running => &[Part::Main, Part::Undo],
+            Stage::Undoing => &[Part::Undo],
+            Stage::Always => &[Part::Always],
+            Stage::Stopping | Stage::Ended => &[],
         };
-        (0..self.steps.len()).filter(|i| self.steps[*i].part == part).collect()
+        (0..self.steps.len()).filter(|i| parts.contains(&self.steps[*i].part)).collect()
     }
 
     /// Does one thing that needs no agent. Returns whether there was one.
     pub(super) fn settle(&mut self, world: &mut World<'_>) -> bool {
         for i in 0..self.steps.len() {
-            let is_inside = matches!(self.steps[i].work, Work::Inside);
-            if let Some(inner) = self.steps[i].plans.last_mut().filter(|_| is_inside) {
+            if let Some(inner) = self.steps[i].inside_mut() {
                 if inner.settle(world) {
                     return true;
                 }
@@ -124,8 +135,18 @@ impl PlanRun {
                 }
             }
         }
+        for n in 0..self.left.len() {
+            if self.left[n].settle(world) {
+                return true;
+            }
+            if self.left[n].is_ended() {
+                self.tokens += self.left.remove(n).tokens;
+                return true;
+            }
+        }
         match self.stage {
             Stage::Ended => false,
+            Stage::Stopping if !self.left.is_empty() => false,
             Stage::Stopping => {
                 let is_still = self.steps.iter().filter(|step| step.part == Part::Main).all(StepRun::is_ended);
                 if is_still {
@@ -139,6 +160,14 @@ impl PlanRun {
 
     fn advance(&mut self, world: &mut World<'_>) -> bool {
         let current = self.current();
+        if !self.has_begun {
+            // A person may have passed over all steps.
+            let is_over = current.iter().all(|i| self.steps[*i].is_ended());
+            if is_over {
+                self.end_part(world);
+            }
+            return is_over;
+        }
         if current.iter().any(|i| self.unlock(*i, world)) {
             return true;
         }
@@ -146,26 +175,32 @@ impl PlanRun {
             self.begin_end(end, world);
             return true;
         }
+        if self.begin_phase() {
+            return true;
+        }
         if current.iter().all(|i| self.steps[*i].is_ended()) {
             self.end_part(world);
             return true;
         }
         let begins = |i: &usize| matches!(self.steps[*i].work, Work::Ready) && !self.steps[*i].asks_agent();
-        let next = current.into_iter().find(|i| begins(i) && self.is_its_turn(*i) && self.has_place(*i, world));
+        let next = current
+            .into_iter()
+            .filter(|_| !self.is_paused)
+            .find(|i| begins(i) && self.is_its_turn(*i) && self.has_place(*i, world));
         next.into_iter().for_each(|i| self.begin(i, world));
         next.is_some()
     }
 
     /// Lets a step become ready, or passes over it. Returns whether anything changed.
     fn unlock(&mut self, i: usize, world: &mut World<'_>) -> bool {
-        if !matches!(self.steps[i].work, Work::Pending) {
+        if !matches!(self.steps[i].work, Work::Pending) || self.waits_for_undo(i) {
             return false;
         }
         match self.joined(i) {
             Joined::Open => return false,
             Joined::Impossible => self.steps[i].end(StepStatus::Skipped),
             Joined::Met => match self.guard(i) {
-                Ok(true) => self.steps[i].work = Work::Ready,
+                Ok(true) => self.open(i, world),
                 Ok(false) => {
                     let step = &mut self.steps[i];
                     step.satisfies = true;
@@ -175,6 +210,12 @@ impl PlanRun {
             },
         }
         true
+    }
+
+    /// Nothing else begins before what a person took out is undone.
+    fn waits_for_undo(&self, i: usize) -> bool {
+        let is_open = |step: &StepRun| step.part == Part::Undo && !step.is_ended();
+        self.steps[i].part == Part::Main && self.steps.iter().any(is_open)
     }
 
     fn joined(&self, i: usize) -> Joined {
@@ -205,10 +246,27 @@ impl PlanRun {
             Join::AtLeast(least) => to_usize(least),
         };
         match (met >= needed, met + open >= needed) {
+            (true, _) if self.waits_for_phase(spec) => Joined::Open,
             (true, _) => Joined::Met,
             (false, true) => Joined::Open,
             (false, false) => Joined::Impossible,
         }
+    }
+
+    /// A phase starts when all steps of the phases before it have ended. Returns whether one did.
+    fn begin_phase(&mut self) -> bool {
+        let is_open = |step: &StepRun| !step.is_ended() && self.phase_of(&step.spec) == Some(self.phase);
+        let begins = self.phase < self.plan.phases.len() && !self.steps.iter().any(is_open);
+        self.phase += usize::from(begins);
+        begins
+    }
+
+    fn waits_for_phase(&self, spec: &Step) -> bool {
+        self.phase_of(spec).is_some_and(|place| place > self.phase)
+    }
+
+    fn phase_of(&self, spec: &Step) -> Option<usize> {
+        self.plan.phases.iter().position(|phase| Some(&phase.id) == spec.phase.as_ref())
     }
 
     /// Law 8.3: the condition comes before everything that it guards.
@@ -279,7 +337,7 @@ impl PlanRun {
             return true;
         }
         let current = self.current();
-        let is_ready = |i: &usize| matches!(self.steps[*i].work, Work::Ready);
+        let is_ready = |i: &usize| matches!(self.steps[*i].work, Work::Ready | Work::Asked { .. });
         !current.iter().any(|i| self.steps[*i].is_begun()) && current.into_iter().find(is_ready) == Some(i)
     }
 
@@ -293,24 +351,26 @@ impl PlanRun {
         room > 0
     }
 
+    /// The plans inside it that run.
+    pub(super) fn inside(&self) -> impl Iterator<Item = &Self> {
+        self.steps.iter().filter_map(StepRun::inside).chain(&self.left)
+    }
+
+    pub(super) fn inside_mut(&mut self) -> impl Iterator<Item = &mut Self> {
+        self.steps.iter_mut().filter_map(StepRun::inside_mut).chain(&mut self.left)
+    }
+
     /// Attempts that are out in this plan and inside it.
     fn out(&self) -> usize {
-        let of = |step: &StepRun| match step.work {
-            Work::Out { .. } => 1,
-            Work::Inside => step.plans.last().map_or(0, Self::out),
-            Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } | Work::Ended(_) => 0,
-        };
-        self.steps.iter().map(of).sum()
+        let own = self.steps.iter().filter(|step| matches!(step.work, Work::Out { .. })).count();
+        own + self.inside().map(Self::out).sum::<usize>()
     }
 
     /// Resources that attempts hold in this plan and inside it.
     pub(super) fn held(&self) -> Vec<String> {
-        let of = |step: &StepRun| match step.work {
-            Work::Out { .. } => step.spec.resource.iter().cloned().collect(),
-            Work::Inside => step.plans.last().map(Self::held).unwrap_or_default(),
-            Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } | Work::Ended(_) => Vec::new(),
-        };
-        self.steps.iter().flat_map(of).collect()
+        let out = self.steps.iter().filter(|step| matches!(step.work, Work::Out { .. }));
+        let own = out.filter_map(|step| step.spec.resource.clone());
+        own.chain(self.inside().flat_map(Self::held)).collect()
     }
 
     /// Steps that an agent may be asked to do now, as paths from this plan, with their places in the order to follow.
@@ -331,10 +391,11 @@ impl PlanRun {
         for i in 0..self.steps.len() {
             let step = &self.steps[i];
             let path = [path, &[i]].concat();
-            if let (Work::Inside, Some(inner)) = (&step.work, step.plans.last()) {
+            if let Some(inner) = step.inside() {
                 inner.find_ready(room, &path, world, found);
             } else if matches!(step.work, Work::Ready)
                 && step.asks_agent()
+                && !self.is_paused
                 && room > 0
                 && self.is_its_turn(i)
                 && world.is_free(step.spec.resource.as_deref())
@@ -343,12 +404,21 @@ impl PlanRun {
                 found.push((world.place(step.action(), &inputs), path));
             }
         }
+        for (n, inner) in self.left.iter().enumerate() {
+            inner.find_ready(room, &[path, &[self.steps.len() + n]].concat(), world, found);
+        }
     }
 
     /// The rendered inputs of a step.
     pub(super) fn inputs(&self, i: usize) -> Result<Json, Failure> {
         let step = &self.steps[i];
-        self.seen(i).render(&step.spec.inputs, &self.locals(i)).map_err(|error| invalid(error.code))
+        let inputs = self.seen(i).render(&step.spec.inputs, &self.locals(i)).map_err(|error| invalid(error.code))?;
+        let into = step.spec.ask.as_ref().and_then(|ask| ask.into.clone());
+        let (Some(into), Some(answer), Value::Object(mut fields)) = (into, &step.answer, inputs.value()) else {
+            return Ok(inputs);
+        };
+        fields.insert(into, answer.value());
+        Ok(Json::from(Value::Object(fields)))
     }
 
     /// Fails or skips a step by its policy.
@@ -413,7 +483,14 @@ impl PlanRun {
         }
         self.end = Some(end);
         self.stage = Stage::Stopping;
+        self.is_paused = false;
+        if !self.has_begun {
+            self.stage = Stage::Ended;
+        }
         for step in &mut self.steps {
+            if step.part == Part::Undo && !step.is_ended() {
+                step.work = Work::Pending;
+            }
             match &step.work {
                 Work::Inside => {
                     if let Some(inner) = step.plans.last_mut() {
@@ -427,12 +504,17 @@ impl PlanRun {
                     step.piece().unknown = true;
                     step.end(StepStatus::Cancelled);
                 }
-                Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. }
+                Work::Pending | Work::Asked { .. } | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. }
                     if step.part == Part::Main =>
                 {
                     step.end(StepStatus::Cancelled);
                 }
-                Work::Pending | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } | Work::Ended(_) => {}
+                Work::Pending
+                | Work::Asked { .. }
+                | Work::Ready
+                | Work::Backoff { .. }
+                | Work::Waiting { .. }
+                | Work::Ended(_) => {}
             }
         }
     }

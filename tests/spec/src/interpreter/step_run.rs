@@ -16,6 +16,8 @@ pub(super) enum Part {
     Main,
     Undo,
     Always,
+    /// A person took it out of the plan.
+    Removed,
 }
 
 /// Where a step stands.
@@ -34,6 +36,11 @@ pub(super) enum Work {
     /// The next attempt or iteration begins then.
     Backoff {
         until_ms: u64,
+    },
+    /// It waits for a person until then: for an answer, or for an approval.
+    Asked {
+        until_ms: u64,
+        is_question: bool,
     },
     /// It waits for a time, or for an event until a time.
     Waiting {
@@ -86,6 +93,8 @@ pub(super) struct StepRun {
     /// The number of the iteration, from 1.
     pub(super) round: u32,
     pub(super) previous: Option<Json>,
+    /// The answer to its question.
+    pub(super) answer: Option<Json>,
     /// In the order in which they were first sent.
     pub(super) pieces: Vec<Piece>,
     /// The plans inside it, one for each iteration.
@@ -111,6 +120,7 @@ impl StepRun {
             is_fallback: false,
             round: 1,
             previous: None,
+            answer: None,
             pieces: Vec::new(),
             plans: Vec::new(),
             begun: None,
@@ -151,13 +161,22 @@ impl StepRun {
     pub(super) fn is_begun(&self) -> bool {
         match self.work {
             Work::Out { .. } | Work::Backoff { .. } | Work::Waiting { .. } | Work::Inside => true,
-            Work::Pending | Work::Ready | Work::Ended(_) => false,
+            Work::Pending | Work::Asked { .. } | Work::Ready | Work::Ended(_) => false,
         }
     }
 
     pub(super) fn end(&mut self, status: StepStatus) {
         self.satisfies |= status == StepStatus::Completed;
         self.work = Work::Ended(status);
+    }
+
+    /// The plan inside it that runs.
+    pub(super) fn inside(&self) -> Option<&PlanRun> {
+        self.plans.last().filter(|_| matches!(self.work, Work::Inside))
+    }
+
+    pub(super) fn inside_mut(&mut self) -> Option<&mut PlanRun> {
+        self.plans.last_mut().filter(|_| matches!(self.work, Work::Inside))
     }
 
     /// As expressions of other steps see it.

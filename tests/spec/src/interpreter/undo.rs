@@ -54,7 +54,7 @@ impl PlanRun {
 
     /// Law 4.3: the undo steps of one step: one for what each of its agents did in each iteration. Law 4.4: the last one
     /// first.
-    fn undo_of(&self, i: usize, plan: &Json, world: &mut World<'_>) -> Vec<StepRun> {
+    pub(super) fn undo_of(&self, i: usize, plan: &Json, world: &mut World<'_>) -> Vec<StepRun> {
         let step = &self.steps[i];
         let is_done = |inner: &&PlanRun| {
             let status = inner.end.as_ref().map(|end| end.status);

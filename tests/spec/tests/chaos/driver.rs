@@ -105,7 +105,7 @@ impl Driver {
             let (status, answer) = self.installation.call("/v1/events", Some(&body), &id).await?;
             ensure!(status == 200, "an event is refused: {answer}");
         }
-        if let Some(cancel_ms) = case.script.cancel_ms {
+        if let Some(cancel_ms) = case.script.cancel_ms() {
             tokio::time::sleep_until(begun + Duration::from_millis(cancel_ms)).await;
             // A plan that has ended refuses it.
             self.installation.call(&format!("/v1/plans/{plan}:cancel"), Some(&json!({})), prefix).await?;

@@ -166,6 +166,16 @@ pub(super) fn of_steps() -> Vec<HintCase> {
             json!({"ask": {"question": "How many?"}, "action": "count"}),
             &[Set("/steps/0/ask/into", json!("n"))],
         ),
+        step(
+            "INVALID_VALUE",
+            json!({"ask": "How many?", "repeat": {"until": "outputs.n > 1", "max": 3}}),
+            &[Remove("/steps/0/repeat")],
+        ),
+        step(
+            "INVALID_VALUE",
+            json!({"ask": {"question": "How many?"}, "plan": {"steps": [{"id": "b", "kind": "message"}]}}),
+            &[Set("/steps/0/ask/into", json!("n"))],
+        ),
         step("INVALID_ID", json!({"action": "a\u{7}b"}), &[Set("/steps/0/action", json!("ab"))]),
         step(
             "INPUT_TOO_LARGE",
@@ -491,6 +501,12 @@ pub(super) fn of_goals() -> Vec<HintCase> {
             json!({"start_at": "2027-01-31T12:00:00Z", "start_in": "1h"}),
             &[Remove("/start_at")],
         ),
+        goal("MISSING_FIELD", json!({"start_in": "1h", "tz": "Europe/Berlin"}), &[Remove("/tz")]),
+        goal(
+            "CONFLICTING_FIELDS",
+            json!({"constraints": {"deadline": {"value": "2027-01-31T12:00:00Z", "tz": "Europe/Berlin"}}}),
+            &[Remove("/constraints/deadline/tz")],
+        ),
         goal("INVALID_VALUE", json!({"type": "travel"}), &[Set("/type", json!("travel_planning"))]),
         goal("INVALID_VALUE", json!({"type": "no_such"}), &[Set("/type", json!("custom:no_such"))]),
         goal("INVALID_VALUE", json!({"description": " "}), &[Set("/description", json!("Do it"))]),
@@ -605,6 +621,22 @@ pub(super) fn of_waits() -> Vec<HintCase> {
         step("MISSING_FIELD", json!({"kind": "wait"}), &[Set("/steps/0/for", json!("3d"))]),
         step("WAIT_TOO_LONG", json!({"wait": "8d"}), &[Set("/steps/0/wait", json!("7d"))]),
         step("WRONG_TYPE", json!({"wait": {"until": true}}), &[until(json!("2027-01-31T12:00:00Z"))]),
+        step(
+            "CONFLICTING_FIELDS",
+            json!({"wait": {"until": "2027-01-31T12:00:00Z", "tz": "UTC"}}),
+            &[Remove("/steps/0/wait/tz")],
+        ),
+        step(
+            "INVALID_VALUE",
+            json!({"wait": {"until": "2027-01-31", "tz": "Berlin, Germany"}}),
+            &[Set("/steps/0/wait/tz", json!("Europe/Berlin"))],
+        ),
+        step(
+            "INVALID_VALUE",
+            json!({"wait": {"until": "2027-01-31T12:00:00"}}),
+            &[Set("/steps/0/wait/tz", json!("Europe/Berlin"))],
+        ),
+        step("UNUSED_FIELD", json!({"wait": {"for": "2s", "tz": "UTC"}}), &[Remove("/steps/0/wait/tz")]),
         step("INVALID_VALUE", json!({"wait": {"until": "soon"}}), &[until(json!("{{ goal.metadata.t }}"))]),
     ]
 }
