@@ -104,6 +104,11 @@ impl PlanState {
         self.kept_as.is_some()
     }
 
+    /// Whether it waits for plans inside it that end, or undo what they did.
+    pub fn awaits_inside(&self) -> bool {
+        !self.holders.is_empty() || !self.stopped.is_empty() || self.cleanup.is_some() && !self.kept.is_empty()
+    }
+
     /// Whether a plan that ends like that is kept: it has done what can be undone. The plan around a map undoes what its
     /// items did, but for what plans inside them did.
     pub(crate) fn keeps_work(&self, status: PlanStatus) -> bool {

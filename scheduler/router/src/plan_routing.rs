@@ -104,7 +104,8 @@ impl PlanRouting<'_> {
             return self.check_action(agent_type, &action, place);
         }
         // An agent type without a card may have the action; the one that takes any gets it if none has it by name.
-        let is_kept = match self.router.offer(&step.agent_type, &action) {
+        let offer = self.router.offer(&step.agent_type, &action);
+        let is_kept = match offer {
             ActionOffer::Named | ActionOffer::Unknown => true,
             ActionOffer::Any | ActionOffer::None => action.is_empty() || step.agent_type.is_auto(),
         };
@@ -114,6 +115,11 @@ impl PlanRouting<'_> {
         let text = format!("{} {}", step.description, crate::text_analysis::split_identifier(&action));
         match self.router.choose_for(&text, &action) {
             Ok(choice) if choice.agent_type == step.agent_type => {}
+            // Words choose no substitute for an agent type that takes any action.
+            Ok(choice)
+                if offer == ActionOffer::Any
+                    && self.router.offer(&choice.agent_type, &action) != ActionOffer::Named => {}
+            Err(_) if offer == ActionOffer::Any => {}
             Ok(choice) => {
                 step.fallback = Some(Fallback { agent_type: Some(choice.agent_type), ..fallback });
                 self.routed.fallbacks.insert(step.id.clone());

@@ -147,6 +147,21 @@ fn a_fallback_action_is_routed_as_an_action_of_its_own() {
 }
 
 #[test]
+fn an_agent_that_takes_any_action_keeps_a_fallback_action_that_nobody_else_has() {
+    let router = Router::new(RouterSettings::default());
+    let cook = agent("cook", "cooks soup and bread", &[], &["make_soup"]);
+    router.update_agents(vec![agent("w", "", &[], &[]), agent("fallback", "fallback f1", &[], &[]), cook]);
+    for (action, expected) in [("f1", None), ("make_soup", Some("cook"))] {
+        let fallback = Some(Fallback { agent_type: None, action: Some(action.into()) });
+        let step = Step { fallback, ..with_action(step("s", "w", ""), "a1") };
+        let mut plan = Plan { steps: vec![step], ..Plan::default() };
+        route_plan(&mut plan, &router).expect("its agent type takes any action");
+        let agent_type = plan.steps.remove(0).fallback.and_then(|fallback| fallback.agent_type);
+        assert_eq!(agent_type, expected.map(AgentType::from), "{action}");
+    }
+}
+
+#[test]
 fn similarity_orders_agents_with_the_same_action() {
     let router = Router::new(RouterSettings::default());
     router.update_agents(vec![

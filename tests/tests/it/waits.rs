@@ -164,6 +164,32 @@ async fn parked_plans_are_taken_over_by_their_marks_and_each_ends_once() -> Resu
     Ok(())
 }
 
+/// While a plan waits for what plans inside it do, it only seems idle: it must be there when they have done it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_not_parked_while_plans_inside_it_undo_their_work() -> Result<()> {
+    let mut settings = settings();
+    settings.scheduler.park_ms = 1;
+    let broker = goalmill_broker::embedded::open(None, goalmill_common::clock::Clock::system())?;
+    let it = Installation::start(broker, settings).await?;
+    let undo = json!({"agent_type": "sleep", "inputs": {"seconds": 1}});
+    let book = json!({"id": "book", "agent_type": "echo", "undo": undo});
+    let trip = |steps: Value| json!({"id": "trip", "kind": "plan", "plan": {"steps": steps}});
+    // What a completed plan inside did is undone.
+    let pay = json!({"id": "pay", "agent_type": "fail", "depends_on": ["trip"], "retry": {"max": 0}});
+    let undone = it.submit(&json!({"steps": [trip(json!([book])), pay]})).await?;
+    assert_eq!(it.await_end(&undone, SOON).await?["status"], "failed");
+    // A plan whose step is skipped is stopped.
+    let long = json!({"id": "long", "wait": {"event": "never"}, "depends_on": ["book"]});
+    let skipped = it.submit(&json!({"steps": [trip(json!([book, long]))]})).await?;
+    let skip = format!("/v1/plans/{skipped}/steps/trip:skip");
+    let waits = async || it.get("/v1/waits").await.expect("it is answered")["items"].as_array().map(Vec::len);
+    until(SOON, async || waits().await == Some(1)).await;
+    assert_eq!(it.post(&skip, &json!({})).await?.0, 200);
+    assert_eq!(it.await_end(&skipped, SOON).await?["status"], "completed");
+    it.stop().await;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_with_a_start_is_paused_until_then() -> Result<()> {
     let it = Installation::embedded().await?;

@@ -65,7 +65,7 @@ impl ShardState {
         let plan = self.plans.get(&slot).filter(|plan| self.park_ms > 0 && plan.is_settled())?;
         let state = &plan.state;
         let due_ms = state.next_due().filter(|due| *due > self.now_ms.saturating_add(self.park_ms))?;
-        if state.in_flight() > 0 || state.parent().is_some() || !self.only_waits(slot) {
+        if state.in_flight() > 0 || state.parent().is_some() || state.awaits_inside() || !self.only_waits(slot) {
             return None;
         }
         let (seq, updated_ms) = (state.seq(), state.updated_ms());
