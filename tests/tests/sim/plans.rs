@@ -108,6 +108,7 @@ fn moving(plan: &mut Plan, rng: &Rng) {
             let on_max = *rng.pick(&[OnMax::Fail, OnMax::Continue]);
             let (max, delay_ms) = (to_u32(rng.between(1, 4)), *rng.pick(&[0, 700]));
             step.repeat = Some(Box::new(Repeat { until, max, delay_ms, on_max }));
+            ask_for_input(step);
         }
         if rng.permille(250) {
             let mut own = Step::new(format!("{}:undo", step.id), AGENTS[0]);
@@ -122,6 +123,11 @@ fn moving(plan: &mut Plan, rng: &Rng) {
         (last.always, last.timeout_ms) = (true, Some(2_000));
         plan.steps.push(last);
     }
+}
+
+/// An answer that is the whole outputs would take the place of what the step does.
+fn ask_for_input(step: &mut Step) {
+    step.ask.iter_mut().for_each(|ask| ask.into = Some("said".into()));
 }
 
 /// Lets some steps run when another one has failed or was skipped, and some agents report by callback.
@@ -212,6 +218,7 @@ fn step(rng: &Rng, n: u64, before: &[Step], depth: u32) -> Step {
         step.kind = StepKind::Plan;
         step.plan = Some(Box::new(random(rng, depth - 1)));
         step.timeout_ms = Some(30_000);
+        ask_for_input(&mut step);
     }
     step
 }
