@@ -190,6 +190,15 @@ impl RefusedCard {
     }
 }
 
+/// The schedulers that a heartbeat finds alive, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveSchedulers {
+    /// Those of the format of the one that asks: they share the shards with it. Empty while it may not join.
+    pub sharing: Vec<String>,
+    /// Those whose logs have another format, with that format.
+    pub others: Vec<(String, u32)>,
+}
+
 /// A best-effort broadcast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broadcast {

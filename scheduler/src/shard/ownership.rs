@@ -20,6 +20,8 @@ struct State {
     /// Those that still have a live owner elsewhere.
     elsewhere: BTreeSet<ShardId>,
     lost: BTreeMap<ShardId, Loss>,
+    /// What schedulers of another build mean for this one; empty without such.
+    builds: String,
 }
 
 /// Why and when a loop was last lost, and when it was lost before.
@@ -42,6 +44,26 @@ impl OwnershipStatus {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = state.lost.get(&shard).map(|loss| loss.at);
         state.lost.insert(shard, Loss { why, at: Instant::now(), before });
+    }
+
+    /// Stores what schedulers of another build mean for this one; the log says it when that has changed.
+    pub(super) fn set_builds(&self, text: String) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.builds == text {
+            return;
+        }
+        if text.is_empty() {
+            tracing::info!("schedulers of another build have ended: this one takes its share of the shards");
+        } else {
+            tracing::warn!("{text}");
+        }
+        state.builds = text;
+    }
+
+    /// What schedulers of another build mean for this one.
+    pub(crate) fn builds_warning(&self) -> Option<String> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(state.builds.clone()).filter(|text| !text.is_empty())
     }
 
     /// Why this scheduler does not own its share; `None` if it does.

@@ -9,6 +9,7 @@ mod archive;
 mod attacks;
 mod bad_plans;
 mod before_redis;
+mod builds;
 mod callbacks;
 mod choice;
 mod clocks;

@@ -29,7 +29,7 @@ const LIMITS: &str = "limits";
 const VERSION_MIN: u32 = 7;
 
 /// Keys that all shards share, and their types.
-fn shared_keys(keys: &Keys) -> [(String, &'static str); 9] {
+fn shared_keys(keys: &Keys) -> [(String, &'static str); 10] {
     [
         (keys.meta(), "hash"),
         (keys.goals(), "stream"),
@@ -39,6 +39,7 @@ fn shared_keys(keys: &Keys) -> [(String, &'static str); 9] {
         (keys.workers(), "zset"),
         (keys.worker_beats(), "hash"),
         (keys.schedulers(), "zset"),
+        (keys.scheduler_formats(), "hash"),
         (keys.cancelled(), "zset"),
     ]
 }
