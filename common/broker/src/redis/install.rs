@@ -243,16 +243,16 @@ impl Connections {
 }
 
 /// The reply of `INFO`.
-struct Info(String);
+pub(super) struct Info(pub(super) String);
 
 impl Info {
     /// The value of a field; empty when the server does not tell it.
-    fn text(&self, name: &str) -> &str {
+    pub(super) fn text(&self, name: &str) -> &str {
         let found = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         found.unwrap_or_default().trim_end()
     }
 
-    fn number(&self, name: &str) -> f64 {
+    pub(super) fn number(&self, name: &str) -> f64 {
         self.text(name).parse().unwrap_or(0.0)
     }
 
