@@ -197,6 +197,17 @@ pub struct LiveSchedulers {
     pub sharing: Vec<String>,
     /// Those whose logs have another format, with that format.
     pub others: Vec<(String, u32)>,
+    /// When the store recorded the one that asks before, in Unix milliseconds; `None` if it was not recorded.
+    pub before_ms: Option<u64>,
+    /// When it was recorded now. `None` while it may not join, and of a back end that cannot lose what it confirmed.
+    pub now_ms: Option<u64>,
+}
+
+impl LiveSchedulers {
+    /// Whether the store has lost what it confirmed at this time, which [`Self::now_ms`] of an earlier heartbeat was.
+    pub fn has_lost(&self, confirmed_ms: u64) -> bool {
+        self.now_ms.is_some() && self.before_ms.is_none_or(|before_ms| before_ms < confirmed_ms)
+    }
 }
 
 /// A best-effort broadcast.

@@ -51,6 +51,8 @@ pub(crate) struct Membership {
     failures: u32,
     /// Whether schedulers of another build share the shards.
     is_waiting: bool,
+    /// When the store confirmed a heartbeat last, by its time.
+    confirmed_ms: Option<u64>,
 }
 
 struct Running {
@@ -71,6 +73,7 @@ impl Membership {
             ended: Arc::default(),
             failures: 0,
             is_waiting: false,
+            confirmed_ms: None,
         }
     }
 
@@ -150,8 +153,15 @@ impl Membership {
         let broker = self.scheduler.broker.as_ref();
         let settings = &self.scheduler.settings.scheduler;
         let (id, format) = (&self.scheduler.id, self.shards.log_format);
-        let LiveSchedulers { mut sharing, others } =
-            broker.record_scheduler_heartbeat(id, format, settings.shard_lease_ms).await?;
+        let live = broker.record_scheduler_heartbeat(id, format, settings.shard_lease_ms).await?;
+        let confirmed_ms = std::mem::replace(&mut self.confirmed_ms, live.now_ms);
+        if let Some(confirmed_ms) = confirmed_ms.filter(|confirmed_ms| live.has_lost(*confirmed_ms)) {
+            let lost_ms = live.before_ms.map(|before_ms| confirmed_ms - before_ms);
+            self.shards.ownership.report_lost_writes(lost_ms);
+            // What the loops remember is not what is stored.
+            self.release_all();
+        }
+        let LiveSchedulers { mut sharing, others, .. } = live;
         broker.announce_presence(id).await?;
         let patience = Duration::from_millis(settings.heartbeat_ms) * 5 / 4;
         let all: Vec<String> = sharing.iter().chain(others.iter().map(|(other, _)| other)).cloned().collect();

@@ -39,6 +39,7 @@ mod names;
 mod namespace_limits;
 mod namespaces;
 mod oidc;
+mod older_copy;
 mod openapi;
 mod operating;
 mod outcomes;

@@ -326,7 +326,7 @@ impl Broker for Embedded {
     async fn record_scheduler_heartbeat(&self, id: &str, _format: u32, within_ms: u64) -> Result<LiveSchedulers> {
         let beat = |store: &mut MemoryStore, now| {
             store.record_scheduler_heartbeat(id, now);
-            LiveSchedulers { sharing: store.schedulers(within_ms, now), others: Vec::new() }
+            LiveSchedulers { sharing: store.schedulers(within_ms, now), ..LiveSchedulers::default() }
         };
         self.core.write(beat, |_| Some(Write::RecordSchedulerHeartbeat(id.into())))
     }

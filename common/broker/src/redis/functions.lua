@@ -606,9 +606,11 @@ end
 -- Records a scheduler's heartbeat at the server's time, unless it is new among schedulers that write logs of another
 -- format; forgets schedulers of long ago, and names at a time to come. A build that tells no format has format 0.
 -- KEYS[1] schedulers  [2] the formats of their logs. ARGV[1] scheduler  [2] its format  [3] age ms
--- [4] how long to remember, ms. Returns those younger than the age, each followed by its format.
+-- [4] how long to remember, ms. Returns those younger than the age, each followed by its format; then when the scheduler
+-- was recorded before and now, empty if it was not or is not.
 local function record_scheduler_heartbeat(keys, args)
   local id, format, time = args[1], args[2], now()
+  local before = redis.call('ZSCORE', keys[1], id)
   local function forget(scheduler)
     redis.call('ZREM', keys[1], scheduler)
     redis.call('HDEL', keys[2], scheduler)
@@ -629,13 +631,13 @@ local function record_scheduler_heartbeat(keys, args)
   end
   if has_others and not is_known then
     forget(id)
-    return found
+    return { found, '', '' }
   end
   redis.call('ZADD', keys[1], decimal(time), id)
   redis.call('HSET', keys[2], id, format)
   found[#found + 1] = id
   found[#found + 1] = format
-  return found
+  return { found, before or '', decimal(time) }
 end
 
 -- Whether a commit could be written now: the server refuses the call itself when it takes no writes.

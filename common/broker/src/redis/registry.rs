@@ -125,9 +125,10 @@ impl Connections {
         let keys = [self.keys.schedulers(), self.keys.scheduler_formats()];
         let mut call = Function::RecordSchedulerHeartbeat.on(&keys);
         call.arg(id).arg(format).arg(within_ms).arg(REMEMBER_MS);
-        let formats: BTreeMap<Vec<u8>, Vec<u8>> = self.call(&call).await?;
+        let (formats, before, now): (BTreeMap<Vec<u8>, Vec<u8>>, String, String) = self.call(&call).await?;
         let names = self.readable(&self.keys.schedulers(), formats.keys().cloned().collect());
-        let mut live = LiveSchedulers::default();
+        let (before_ms, now_ms) = (before.parse().ok().map(whole_u64), now.parse().ok());
+        let mut live = LiveSchedulers { before_ms, now_ms, ..LiveSchedulers::default() };
         for name in names {
             // Only builds write it: what is no number is of none that this one knows.
             let text = formats.get(name.as_bytes()).and_then(|text| std::str::from_utf8(text).ok());
