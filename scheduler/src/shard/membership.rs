@@ -30,7 +30,8 @@ use crate::scheduler::{Scheduler, input_recording};
 
 /// Messages that wait for a loop.
 const MESSAGES_WAITING: usize = 4_096;
-/// Wait after the first round that failed or followed a lost shard; it doubles up to the time between two heartbeats.
+/// Wait after the first round that failed or followed a lost shard; it doubles up to a quarter of the time between
+/// two heartbeats, so that work goes on soon after the store does.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Keeps this scheduler's share of the shards running.
@@ -103,7 +104,7 @@ impl Membership {
     async fn pause(&mut self, heartbeat: Duration) {
         let heartbeat = if self.presence.is_waiting() || self.is_waiting { heartbeat / 4 } else { heartbeat };
         let retry = RETRY.saturating_mul(2_u32.saturating_pow(self.failures.saturating_sub(1)));
-        let heartbeat = if self.failures > 0 { heartbeat.min(retry) } else { heartbeat };
+        let heartbeat = if self.failures > 0 { retry.min(heartbeat / 4) } else { heartbeat };
         let jitter = self.scheduler.random.below(u64::try_from(heartbeat.as_millis() / 4).unwrap_or(0) + 1);
         let wait = heartbeat * 3 / 4 + Duration::from_millis(jitter);
         tokio::select! {

@@ -64,6 +64,8 @@ struct Told {
     refused: BTreeMap<String, usize>,
     /// Lines of the logs: a scheduler took a shard of one that lived.
     taken: Vec<String>,
+    /// How often a scheduler said that the store has lost what it had confirmed.
+    went_back: usize,
 }
 
 /// What a failover stopped, in milliseconds.
@@ -79,9 +81,12 @@ struct Silence {
 
 impl Told {
     fn print(&self) {
-        let Self { accepted, lost, silences, refused, taken } = self;
+        let Self { accepted, lost, silences, refused, taken, went_back } = self;
         let (lost, taken) = (lost.len(), taken.len());
-        eprintln!("{accepted} accepted, {lost} lost, {taken} shards taken from a living owner, refused {refused:?}");
+        eprintln!(
+            "{accepted} accepted, {lost} lost, {taken} shards taken from a living owner, {went_back} times \
+             STORE_WENT_BACK, refused {refused:?}"
+        );
         eprintln!("| failover | Redis takes no write, ms | no commit, ms | no plan ends, ms |\n|---|---|---|---|");
         for (n, Silence { redis, commits, plans }) in (1..).zip(silences) {
             eprintln!("| {n} | {redis} | {commits} | {plans} |");
@@ -156,7 +161,8 @@ async fn run(servers: usize, needs_replicas: bool) -> Result<Told> {
     }
     verify_counts_at_rest(&cluster, &primary).await?;
     let (silences, taken) = (silences(times, &switched), logs.taken(&cluster));
-    Ok(Told { accepted: accepted.len(), lost, silences, refused, taken })
+    let went_back = logs.lines(&cluster).iter().filter(|(_, line)| line.contains("STORE_WENT_BACK")).count();
+    Ok(Told { accepted: accepted.len(), lost, silences, refused, taken, went_back })
 }
 
 /// The logs of the schedulers before the first failover.
@@ -175,19 +181,23 @@ impl Logs {
         Ok(Self { owners, lengths })
     }
 
-    /// The lines that say that a scheduler has taken a shard of another one since.
-    fn taken(&self, cluster: &Cluster) -> Vec<String> {
-        let mut taken = Vec::new();
+    /// What the schedulers have said since, by their ids.
+    fn lines(&self, cluster: &Cluster) -> Vec<(String, String)> {
+        let mut lines = Vec::new();
         for (node, length) in cluster.schedulers.iter().zip(&self.lengths) {
             let log = node.process.output();
-            for line in log[*length..].lines() {
-                let mut of_others = (0..).zip(&self.owners).filter(|(_, owner)| **owner != node.id);
-                if of_others.any(|(shard, _)| line.contains(&format!("shard {shard} is ours"))) {
-                    taken.push(format!("{}: {line}", node.id));
-                }
-            }
+            lines.extend(log[*length..].lines().map(|line| (node.id.clone(), line.to_owned())));
         }
-        taken
+        lines
+    }
+
+    /// The lines that say that a scheduler has taken a shard of another one since.
+    fn taken(&self, cluster: &Cluster) -> Vec<String> {
+        let is_taken = |(id, line): &(String, String)| {
+            let mut of_others = (0..).zip(&self.owners).filter(|(_, owner)| *owner != id);
+            of_others.any(|(shard, _)| line.contains(&format!("shard {shard} is ours")))
+        };
+        self.lines(cluster).iter().filter(|said| is_taken(said)).map(|(id, line)| format!("{id}: {line}")).collect()
     }
 }
 
