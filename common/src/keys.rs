@@ -207,6 +207,11 @@ impl Keys {
         self.key("schedulers")
     }
 
+    /// HASH: scheduler id → the format of the logs that it writes; see [`LOG_FORMAT`](crate::event::LOG_FORMAT).
+    pub fn scheduler_formats(&self) -> String {
+        self.key("schedulers:formats")
+    }
+
     /// PUB/SUB without messages; a live scheduler is subscribed to its own.
     pub fn presence(&self, scheduler: &str) -> String {
         self.named("presence", scheduler)

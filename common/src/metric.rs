@@ -292,6 +292,8 @@ metrics! {
         "1 on the scheduler that owns shard 0.";
     Scheduler Counter "goalmill_shards_taken_total" Count []
         "Times that a scheduler became the owner of a shard: at its start, after a takeover, when schedulers come or go.";
+    Scheduler Counter "goalmill_store_rollbacks_total" Count []
+        "Times that this scheduler found that the store had lost writes that it had confirmed.";
     Scheduler Counter "goalmill_shards_lost_total" Count []
         "Times that a shard was given up because its loop failed or another owner was there.";
     Scheduler Histogram(FAST) "goalmill_commit_seconds" Seconds []

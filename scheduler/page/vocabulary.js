@@ -72,6 +72,7 @@ export const EVENTS = {
   cleanup_started: { to: "running" },
   plan_kept: { to: "running" },
   inner_plan_kept: {},
+  inner_plan_stopped: {},
   inner_plan_undone: {},
   plan_completed: { by: ["status"], to: { "completed": "completed", "partial": "partial" } },
   plan_failed: { to: "failed" },

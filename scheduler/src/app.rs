@@ -8,6 +8,7 @@ use goalmill_archive::ArchiveError;
 use goalmill_broker::{Broker, BrokerError, Install, Meta, StoreClock};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Authentication, Settings};
+use goalmill_common::event::LOG_FORMAT;
 use goalmill_common::plan::Plan;
 use goalmill_common::random::Random;
 use goalmill_engine::Engine;
@@ -64,6 +65,8 @@ pub struct Extras {
     pub trial: Option<Trial>,
     /// Tests inject faults here.
     pub engine: Engine,
+    /// The format of the logs of another build, in tests; that of this one unless set.
+    pub log_format: Option<u32>,
     /// Starts a watchdog, which ends this process when a shard's loop hangs; it connects to the store with this.
     pub watchdog: Option<Connect>,
 }
@@ -129,7 +132,7 @@ async fn start_loops(
     extras: Extras,
     start: SchedulerStart,
 ) -> Result<RunningScheduler, SchedulerStartError> {
-    let Extras { planners, hooks, traces, trial, engine, watchdog } = extras;
+    let Extras { planners, hooks, traces, trial, engine, log_format, watchdog } = extras;
     let environment = api::environment_tokens(&options.settings.api).map_err(SchedulerStartError::Token)?;
     let tls = load_tls(&options.settings.api, &options.clock)?;
     let api_listener = listen_for_api(&options.settings.api).await?;
@@ -152,7 +155,7 @@ async fn start_loops(
     let starting = api_listener.map(|listener| StartingApi::serve(&server, &start.status, listener, tls.clone()));
     let (scheduler, queues) = Box::pin(assemble(options, planners, hooks, traces, &start)).await?;
     let scheduler = Arc::new(Scheduler { engine, ..scheduler });
-    let shards = Arc::new(OwnedShards::new(trial));
+    let shards = Arc::new(OwnedShards::new(trial, log_format.unwrap_or(LOG_FORMAT)));
     if let Some(connect) = watchdog {
         let limit = Duration::from_millis(scheduler.settings.scheduler.watchdog_ms);
         let supervisor = scheduler.loops.supervisor.clone();

@@ -10,7 +10,7 @@ use goalmill_common::config::Settings;
 use goalmill_common::event::{Record, read_entry};
 use goalmill_common::id::{AgentType, PlanId};
 use goalmill_common::random::Random;
-use goalmill_scheduler::RunningScheduler as Scheduler;
+use goalmill_scheduler::{Extras, RunningScheduler as Scheduler};
 use goalmill_worker::RunningWorker as Worker;
 use serde_json::Value;
 
@@ -65,13 +65,22 @@ impl Installation {
 
     /// Adds a scheduler on a machine with this clock.
     pub async fn add_scheduler_with_clock(&mut self, clock: Clock) -> Result<()> {
+        self.add_scheduler_with(clock, Extras::default()).await
+    }
+
+    /// Adds a scheduler of another build, which writes logs of this format.
+    pub async fn add_scheduler_of_format(&mut self, log_format: u32) -> Result<()> {
+        self.add_scheduler_with(Clock::system(), Extras { log_format: Some(log_format), ..Extras::default() }).await
+    }
+
+    async fn add_scheduler_with(&mut self, clock: Clock, extras: Extras) -> Result<()> {
         let options = goalmill_scheduler::SchedulerOptions {
             settings: self.settings.clone(),
             broker: self.broker.clone(),
             clock,
             random: Random::system(),
         };
-        self.schedulers.push(Box::pin(goalmill_scheduler::start(options)).await?);
+        self.schedulers.push(Box::pin(goalmill_scheduler::start_with(options, extras)).await?);
         Ok(())
     }
 

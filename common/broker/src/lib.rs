@@ -21,7 +21,7 @@ pub use park_mark::ParkMark;
 pub use refusal::RedisRefusal;
 pub use store_clock::StoreClock;
 pub use values::{
-    Broadcast, Claim, DeadLetter, Delivery, Entry, FieldsPage, Health, Install, Keeping, KeptEvent, KeptHead, LogEntry,
-    Meta, Ownership, QueueState, RefusedCard, Registry,
+    Broadcast, Claim, DeadLetter, Delivery, Entry, FieldsPage, Health, Install, Keeping, KeptEvent, KeptHead,
+    LiveSchedulers, LogEntry, Meta, Ownership, QueueState, RefusedCard, Registry,
 };
 pub use verbs::{Broker, Reader, Waker};

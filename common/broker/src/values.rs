@@ -190,6 +190,26 @@ impl RefusedCard {
     }
 }
 
+/// The schedulers that a heartbeat finds alive, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveSchedulers {
+    /// Those of the format of the one that asks: they share the shards with it. Empty while it may not join.
+    pub sharing: Vec<String>,
+    /// Those whose logs have another format, with that format.
+    pub others: Vec<(String, u32)>,
+    /// When the store recorded the one that asks before, in Unix milliseconds; `None` if it was not recorded.
+    pub before_ms: Option<u64>,
+    /// When it was recorded now. `None` while it may not join, and of a back end that cannot lose what it confirmed.
+    pub now_ms: Option<u64>,
+}
+
+impl LiveSchedulers {
+    /// Whether the store has lost what it confirmed at this time, which [`Self::now_ms`] of an earlier heartbeat was.
+    pub fn has_lost(&self, confirmed_ms: u64) -> bool {
+        self.now_ms.is_some() && self.before_ms.is_none_or(|before_ms| before_ms < confirmed_ms)
+    }
+}
+
 /// A best-effort broadcast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broadcast {

@@ -13,7 +13,8 @@ use goalmill_common::wire::Fields;
 
 use crate::{
     Broadcast, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, FieldsPage, Health, InboxCursor,
-    InboxEntry, Install, Keeping, KeptEvent, KeptHead, LogEntry, Meta, Ownership, ParkMark, QueueState, Registry,
+    InboxEntry, Install, Keeping, KeptEvent, KeptHead, LiveSchedulers, LogEntry, Meta, Ownership, ParkMark, QueueState,
+    Registry,
 };
 
 type Result<T> = std::result::Result<T, BrokerError>;
@@ -232,8 +233,11 @@ pub trait Broker: Send + Sync + 'static {
     async fn drain_requested(&self, worker: &WorkerId) -> Result<bool>;
     /// The live workers, by [`WorkerBeat::is_live`]; one whose heartbeat has no interval is live for `within_ms`.
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>>;
-    /// Records a scheduler's heartbeat and returns those seen in the last `within_ms`, sorted.
-    async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>>;
+    /// Records a scheduler's heartbeat and returns those seen in the last `within_ms`.
+    ///
+    /// - `format`: of the logs that it writes. Among schedulers of another format a new one is not recorded. A back end of
+    ///   one process may ignore it.
+    async fn record_scheduler_heartbeat(&self, id: &str, format: u32, within_ms: u64) -> Result<LiveSchedulers>;
     async fn deregister_scheduler(&self, id: &str) -> Result<()>;
     /// Holds a connection open that shows other schedulers that this process lives; called with each heartbeat.
     async fn announce_presence(&self, _id: &str) -> Result<()> {

@@ -37,6 +37,12 @@ macro_rules! events {
                     .collect()
             }
 
+            /// The fields of each type's payload.
+            #[cfg(test)]
+            pub(super) fn fields() -> Vec<(&'static str, Vec<&'static str>)> {
+                vec![$(($name, events!(@fields $(($data))?)),)+]
+            }
+
             /// About how many bytes the payload takes in the log.
             pub(super) fn payload_bytes(&self) -> usize {
                 match self { $(events!(@weighed $variant $(($data))? $($payload)?) => events!(@weight $($weight)?),)+ }
@@ -54,6 +60,8 @@ macro_rules! events {
     };
     (@any $variant:ident ($data:ty)) => { Self::$variant(_) };
     (@any $variant:ident) => { Self::$variant };
+    (@fields ($data:ty)) => { $crate::event::log_format::fields::<$data>() };
+    (@fields) => { Vec::new() };
     (@sample $sample:literal) => { $sample };
     (@sample) => { "{}" };
     (@weighed $variant:ident ($data:ty) $payload:ident) => { Self::$variant($payload) };

@@ -66,6 +66,8 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError>
     }
     let mut warnings = health.warnings;
     warnings.extend(api.scheduler.store_clock.warning());
+    warnings.extend(api.shards.ownership.builds_warning());
+    warnings.extend(api.shards.ownership.lost_writes_warning());
     warnings.extend(quarantined(&api).await?);
     warnings.extend(refused_cards(&api));
     warnings.extend(unusable_models(&api.scheduler.models));

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::{BrokerError, Claim, InboxCursor, Ownership};
+use goalmill_broker::{BrokerError, Claim, InboxCursor, LiveSchedulers, Ownership};
 use goalmill_common::id::ShardId;
 use goalmill_engine::EngineContext;
 use tokio::sync::{Notify, mpsc};
@@ -30,7 +30,8 @@ use crate::scheduler::{Scheduler, input_recording};
 
 /// Messages that wait for a loop.
 const MESSAGES_WAITING: usize = 4_096;
-/// Wait after the first round that failed or followed a lost shard; it doubles up to the time between two heartbeats.
+/// Wait after the first round that failed or followed a lost shard; it doubles up to a quarter of the time between
+/// two heartbeats, so that work goes on soon after the store does.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Keeps this scheduler's share of the shards running.
@@ -49,6 +50,10 @@ pub(crate) struct Membership {
     ended: Arc<Notify>,
     /// Rounds in a row that failed or followed a lost shard.
     failures: u32,
+    /// Whether schedulers of another build share the shards.
+    is_waiting: bool,
+    /// When the store confirmed a heartbeat last, by its time.
+    confirmed_ms: Option<u64>,
 }
 
 struct Running {
@@ -68,6 +73,8 @@ impl Membership {
             tokens: BTreeMap::new(),
             ended: Arc::default(),
             failures: 0,
+            is_waiting: false,
+            confirmed_ms: None,
         }
     }
 
@@ -92,12 +99,12 @@ impl Membership {
         self.leave().await;
     }
 
-    /// Waits for the next heartbeat: for a shorter time while a scheduler may be dead, or after a round that failed or
-    /// followed a lost shard, because work stands still until the shard is taken again.
+    /// Waits for the next heartbeat: for a shorter time while a scheduler may be dead or those of another build may end, or
+    /// after a round that failed or followed a lost shard, because work stands still until the shard is taken again.
     async fn pause(&mut self, heartbeat: Duration) {
-        let heartbeat = if self.presence.is_waiting() { heartbeat / 4 } else { heartbeat };
+        let heartbeat = if self.presence.is_waiting() || self.is_waiting { heartbeat / 4 } else { heartbeat };
         let retry = RETRY.saturating_mul(2_u32.saturating_pow(self.failures.saturating_sub(1)));
-        let heartbeat = if self.failures > 0 { heartbeat.min(retry) } else { heartbeat };
+        let heartbeat = if self.failures > 0 { retry.min(heartbeat / 4) } else { heartbeat };
         let jitter = self.scheduler.random.below(u64::try_from(heartbeat.as_millis() / 4).unwrap_or(0) + 1);
         let wait = heartbeat * 3 / 4 + Duration::from_millis(jitter);
         tokio::select! {
@@ -121,14 +128,9 @@ impl Membership {
             }
             return Err(error);
         }
-        let settings = &self.scheduler.settings.scheduler;
-        let mut alive = broker.record_scheduler_heartbeat(&self.scheduler.id, settings.shard_lease_ms).await?;
-        let patience = Duration::from_millis(settings.heartbeat_ms) * 5 / 4;
-        broker.announce_presence(&self.scheduler.id).await?;
-        self.dead = self.presence.find_dead(broker.as_ref(), &alive, patience).await?;
-        alive.retain(|id| !self.dead.contains(id));
+        let alive = self.find_sharing().await?;
         let place = alive.iter().position(|id| *id == self.scheduler.id).unwrap_or(0);
-        let is_ours = |n: u16| usize::from(n) % alive.len().max(1) == place;
+        let is_ours = |n: u16| !alive.is_empty() && usize::from(n) % alive.len() == place;
         let shares: BTreeSet<ShardId> = (0..self.scheduler.shards).filter(|n| is_ours(*n)).map(ShardId).collect();
         for n in 0..self.scheduler.shards {
             let shard = ShardId(n);
@@ -144,6 +146,38 @@ impl Membership {
         let elsewhere = shares.iter().filter(|shard| self.seen.contains_key(shard)).copied().collect();
         self.shards.ownership.set(shares, elsewhere);
         Ok(())
+    }
+
+    /// Sends a heartbeat; returns who shares the shards, this scheduler among them. Nobody while schedulers of another build
+    /// share them: one of the two could not read the logs of the other.
+    async fn find_sharing(&mut self) -> Result<Vec<String>, BrokerError> {
+        let broker = self.scheduler.broker.as_ref();
+        let settings = &self.scheduler.settings.scheduler;
+        let (id, format) = (&self.scheduler.id, self.shards.log_format);
+        let live = broker.record_scheduler_heartbeat(id, format, settings.shard_lease_ms).await?;
+        let confirmed_ms = std::mem::replace(&mut self.confirmed_ms, live.now_ms);
+        if let Some(confirmed_ms) = confirmed_ms.filter(|confirmed_ms| live.has_lost(*confirmed_ms)) {
+            let lost_ms = live.before_ms.map(|before_ms| confirmed_ms - before_ms);
+            self.shards.ownership.report_lost_writes(lost_ms);
+            // What the loops remember is not what is stored.
+            self.release_all();
+        }
+        let LiveSchedulers { mut sharing, others, .. } = live;
+        broker.announce_presence(id).await?;
+        let patience = Duration::from_millis(settings.heartbeat_ms) * 5 / 4;
+        let all: Vec<String> = sharing.iter().chain(others.iter().map(|(other, _)| other)).cloned().collect();
+        self.dead = self.presence.find_dead(broker, &all, patience).await?;
+        for (other, _) in &others {
+            // Its shards are taken when their leases have run out.
+            if self.dead.remove(other) {
+                broker.deregister_scheduler(other).await?;
+            }
+        }
+        self.shards.ownership.set_builds(builds_text(format, sharing.is_empty(), &others));
+        self.is_waiting = sharing.is_empty();
+        // A scheduler whose presence is not seen yet lives all the same.
+        sharing.retain(|other| other == id || !self.dead.contains(other));
+        Ok(sharing)
     }
 
     /// Takes a shard of this share if it has no live owner.
@@ -243,6 +277,28 @@ impl Membership {
         if let Err(error) = self.scheduler.broker.deregister_scheduler(&self.scheduler.id).await {
             tracing::debug!("the scheduler could not be deregistered: {error}");
         }
+    }
+}
+
+/// What schedulers of another build mean for this one; empty without such.
+///
+/// - `waits`: whether they share the shards, and not this one.
+fn builds_text(format: u32, waits: bool, others: &[(String, u32)]) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = others.iter().map(|(id, format)| format!("{id} (log format {format})")).collect();
+    let names = names.join(", ");
+    if waits {
+        format!(
+            "this scheduler owns no shard, because it writes log format {format}, and these share the shards: {names}; \
+             it takes the shards when they have ended"
+        )
+    } else {
+        format!(
+            "this scheduler writes log format {format}, and these run beside it: {names}; stop them, because they may \
+             be unable to read its plans"
+        )
     }
 }
 

@@ -131,11 +131,13 @@ pub(crate) struct OwnedShards {
     pub(crate) decisions: Decisions,
     /// How a suspected plan is tried; `None` if it cannot be.
     trial: Option<Trial>,
+    /// The format of the logs that the loops write.
+    log_format: u32,
 }
 
 impl OwnedShards {
-    pub(crate) fn new(trial: Option<Trial>) -> Self {
-        Self { trial, ..Self::default() }
+    pub(crate) fn new(trial: Option<Trial>, log_format: u32) -> Self {
+        Self { trial, log_format, ..Self::default() }
     }
 
     /// The loop of `shard`, if this process owns it.

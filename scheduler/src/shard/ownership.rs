@@ -20,6 +20,10 @@ struct State {
     /// Those that still have a live owner elsewhere.
     elsewhere: BTreeSet<ShardId>,
     lost: BTreeMap<ShardId, Loss>,
+    /// What schedulers of another build mean for this one; empty without such.
+    builds: String,
+    /// What the store has lost; empty if nothing.
+    lost_writes: String,
 }
 
 /// Why and when a loop was last lost, and when it was lost before.
@@ -42,6 +46,48 @@ impl OwnershipStatus {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = state.lost.get(&shard).map(|loss| loss.at);
         state.lost.insert(shard, Loss { why, at: Instant::now(), before });
+    }
+
+    /// Stores what schedulers of another build mean for this one; the log says it when that has changed.
+    pub(super) fn set_builds(&self, text: String) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.builds == text {
+            return;
+        }
+        if text.is_empty() {
+            tracing::info!("schedulers of another build have ended: this one takes its share of the shards");
+        } else {
+            tracing::warn!("{text}");
+        }
+        state.builds = text;
+    }
+
+    /// Says that the store has lost writes that it had confirmed.
+    ///
+    /// - `ms`: those of the last milliseconds before this was found; `None` if nobody knows.
+    pub(super) fn report_lost_writes(&self, ms: Option<u64>) {
+        let lost = ms.map_or("for how long is unknown".into(), |ms| format!("about {:.1} s", ms as f64 / 1_000.0));
+        let text = format!(
+            "STORE_WENT_BACK: Redis has lost writes that it had confirmed ({lost}): it was replaced by an older copy, or \
+             failed over to a replica that was behind. Steps that ended in that time run again under the same \
+             idempotency keys; send submissions of that time again with the same ids. `goalmill doctor` names settings \
+             that prevent it"
+        );
+        tracing::error!("{text}");
+        metrics::counter!("goalmill_store_rollbacks_total").increment(1);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).lost_writes = text;
+    }
+
+    /// What the store has lost since this scheduler started.
+    pub(crate) fn lost_writes_warning(&self) -> Option<String> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(state.lost_writes.clone()).filter(|text| !text.is_empty())
+    }
+
+    /// What schedulers of another build mean for this one.
+    pub(crate) fn builds_warning(&self) -> Option<String> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(state.builds.clone()).filter(|text| !text.is_empty())
     }
 
     /// Why this scheduler does not own its share; `None` if it does.

@@ -1,8 +1,9 @@
 //! Planned failovers under load: what was accepted is not lost where writes need a replica, and work goes on at once.
 //!
-//! `GOALMILL_CHAOS_FAILOVERS` says how many there are, one unless it is set; with `GOALMILL_CHAOS_LOSS` the loss without
-//! a replica that writes need is measured too. `GOALMILL_CHAOS_SYNC_DELAY` is the servers' `repl-diskless-sync-delay` in
-//! seconds, 0 unless it is set; 5 is the default of Redis. A table tells the silence after each failover:
+//! `GOALMILL_CHAOS_FAILOVERS` says how many there are, one unless it is set, and `GOALMILL_CHAOS_REPLICAS` how many
+//! replicas, two unless it is set; with one, writes need none, because Redis takes none for ten seconds otherwise.
+//! `GOALMILL_CHAOS_SYNC_DELAY` is the servers' `repl-diskless-sync-delay` in seconds, 0 unless it is set; 5 is the default
+//! of Redis. A table tells the silence after each failover:
 //!
 //!     GOALMILL_CHAOS_FAILOVERS=20 cargo test -p goalmill-tests --test chaos failovers -- --nocapture
 
@@ -15,8 +16,8 @@ use anyhow::{Context, Result, ensure};
 use goalmill_broker::Broker;
 use goalmill_broker::redis::connect;
 use goalmill_common::clock::{Clock, parse_rfc3339};
-use goalmill_common::config::RedisSettings;
-use goalmill_common::id::PlanId;
+use goalmill_common::config::{RedisSettings, Settings};
+use goalmill_common::id::{PlanId, ShardId};
 use goalmill_tests::cluster::{Cluster, Options};
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::sentinel::Sentinel;
@@ -42,13 +43,13 @@ const BETWEEN: usize = 50;
 #[tokio::test(flavor = "multi_thread")]
 async fn planned_failovers_lose_no_accepted_plan_where_writes_need_a_replica() -> Result<()> {
     let _machine = machine().await;
-    let told = run(3, true).await?;
+    let replicas = usize::try_from(number("GOALMILL_CHAOS_REPLICAS").unwrap_or(2))?;
+    let needs_replicas = replicas > 1;
+    let told = run(replicas + 1, needs_replicas).await?;
     told.print();
-    ensure!(told.lost.is_empty(), "{} of {} accepted plans are lost", told.lost.len(), told.accepted);
-    if number("GOALMILL_CHAOS_LOSS").is_some() {
-        // A measurement of what is lost, not a test: nothing is promised where writes need no replica.
-        run(2, false).await?.print();
-    }
+    ensure!(told.taken.is_empty(), "shards of a scheduler that lived were taken: {:#?}", told.taken);
+    // Nothing is promised where writes need no replica.
+    ensure!(!needs_replicas || told.lost.is_empty(), "{} of {} plans are lost", told.lost.len(), told.accepted);
     Ok(())
 }
 
@@ -61,6 +62,10 @@ struct Told {
     silences: Vec<Silence>,
     /// Answers other than 202, by code.
     refused: BTreeMap<String, usize>,
+    /// Lines of the logs: a scheduler took a shard of one that lived.
+    taken: Vec<String>,
+    /// How often a scheduler said that the store has lost what it had confirmed.
+    went_back: usize,
 }
 
 /// What a failover stopped, in milliseconds.
@@ -68,17 +73,31 @@ struct Told {
 struct Silence {
     /// From the request to the first write that the new primary takes.
     redis: u64,
+    /// The longest time without a commit.
+    commits: u64,
     /// The longest time without a plan that ended.
     plans: u64,
 }
 
 impl Told {
     fn print(&self) {
-        let Self { accepted, lost, silences, refused } = self;
-        eprintln!("{accepted} accepted, {} lost, refused {refused:?}", lost.len());
-        eprintln!("| failover | Redis takes no write, ms | no plan ends, ms |\n|---|---|---|");
-        for (n, Silence { redis, plans }) in (1..).zip(silences) {
-            eprintln!("| {n} | {redis} | {plans} |");
+        let Self { accepted, lost, silences, refused, taken, went_back } = self;
+        let (lost, taken) = (lost.len(), taken.len());
+        eprintln!(
+            "{accepted} accepted, {lost} lost, {taken} shards taken from a living owner, {went_back} times \
+             STORE_WENT_BACK, refused {refused:?}"
+        );
+        eprintln!("| failover | Redis takes no write, ms | no commit, ms | no plan ends, ms |\n|---|---|---|---|");
+        for (n, Silence { redis, commits, plans }) in (1..).zip(silences) {
+            eprintln!("| {n} | {redis} | {commits} | {plans} |");
+        }
+        for (name, share) in [("median", 50), ("p95", 95), ("max", 100)] {
+            let at = |of: fn(&Silence) -> u64| {
+                let mut all: Vec<u64> = silences.iter().map(of).collect();
+                all.sort_unstable();
+                all[(all.len() * share).div_ceil(100).saturating_sub(1)]
+            };
+            eprintln!("| {name} | {} | {} | {} |", at(|s| s.redis), at(|s| s.commits), at(|s| s.plans));
         }
     }
 }
@@ -112,6 +131,7 @@ async fn run(servers: usize, needs_replicas: bool) -> Result<Told> {
         let url = cluster.schedulers[client % cluster.schedulers.len()].url.clone();
         clients.spawn(submit(cluster.http.clone(), url, client, stop.clone()));
     }
+    let logs = Logs::begin(&cluster).await?;
     let mut switched = Vec::new();
     for _ in 0..number("GOALMILL_CHAOS_FAILOVERS").unwrap_or(1) {
         service.await_work(&cluster).await?;
@@ -129,15 +149,56 @@ async fn run(servers: usize, needs_replicas: bool) -> Result<Told> {
     }
     cluster.wait_ready().await?;
     let primary = format!("redis://127.0.0.1:{}", service.sentinel.primary().await?);
-    let (mut lost, mut ends) = (BTreeSet::new(), Vec::new());
+    let (mut lost, mut times) = (BTreeSet::new(), Times::default());
     for plan in &accepted {
         match service.end(plan).await.with_context(|| format!("plan {plan}: {}", cluster.log_tails()))? {
-            Some(end) => ends.push(end),
+            Some(end) => {
+                times.ends.push(end);
+                times.commits.extend(service.commits(plan).await?);
+            }
             None => drop(lost.insert(plan.clone())),
         }
     }
     verify_counts_at_rest(&cluster, &primary).await?;
-    Ok(Told { accepted: accepted.len(), lost, silences: silences(ends, &switched), refused })
+    let (silences, taken) = (silences(times, &switched), logs.taken(&cluster));
+    let went_back = logs.lines(&cluster).iter().filter(|(_, line)| line.contains("STORE_WENT_BACK")).count();
+    Ok(Told { accepted: accepted.len(), lost, silences, refused, taken, went_back })
+}
+
+/// The logs of the schedulers before the first failover.
+struct Logs {
+    owners: Vec<String>,
+    lengths: Vec<usize>,
+}
+
+impl Logs {
+    async fn begin(cluster: &Cluster) -> Result<Self> {
+        let mut owners = Vec::new();
+        for shard in (0..Settings::default().scheduler.shards).map(ShardId) {
+            owners.push(cluster.broker.owner(shard).await?.context("each shard has an owner")?.holder);
+        }
+        let lengths = cluster.schedulers.iter().map(|node| node.process.output().len()).collect();
+        Ok(Self { owners, lengths })
+    }
+
+    /// What the schedulers have said since, by their ids.
+    fn lines(&self, cluster: &Cluster) -> Vec<(String, String)> {
+        let mut lines = Vec::new();
+        for (node, length) in cluster.schedulers.iter().zip(&self.lengths) {
+            let log = node.process.output();
+            lines.extend(log[*length..].lines().map(|line| (node.id.clone(), line.to_owned())));
+        }
+        lines
+    }
+
+    /// The lines that say that a scheduler has taken a shard of another one since.
+    fn taken(&self, cluster: &Cluster) -> Vec<String> {
+        let is_taken = |(id, line): &(String, String)| {
+            let mut of_others = (0..).zip(&self.owners).filter(|(_, owner)| *owner != id);
+            of_others.any(|(shard, _)| line.contains(&format!("shard {shard} is ours")))
+        };
+        self.lines(cluster).iter().filter(|said| is_taken(said)).map(|(id, line)| format!("{id}: {line}")).collect()
+    }
 }
 
 impl Service {
@@ -154,7 +215,7 @@ impl Service {
             let mut line = server.connection().await?;
             let mut set = redis::cmd("CONFIG");
             set.arg("SET").arg("min-replicas-to-write").arg(u8::from(needs_replicas));
-            set.arg("min-replicas-max-lag").arg(10);
+            set.arg("min-replicas-max-lag").arg(10).arg("repl-backlog-size").arg("64mb");
             // A replica that was ahead of the promoted one is copied anew, and the copy would wait for others.
             let delay = number("GOALMILL_CHAOS_SYNC_DELAY").unwrap_or(0);
             set.arg("repl-diskless-sync-delay").arg(delay).query_async::<()>(&mut line).await?;
@@ -207,6 +268,12 @@ impl Service {
     /// When a plan ended, in Unix milliseconds; `None` when it is not there.
     async fn end(&self, plan: &PlanId) -> Result<Option<u64>> {
         until_some(LIMIT, async || self.end_now(plan).await).await.context("it does not end")
+    }
+
+    /// The times of the entries of a plan's log, in Unix milliseconds.
+    async fn commits(&self, plan: &PlanId) -> Result<Vec<u64>> {
+        let entries = self.broker.log(plan, 0, 1_000).await?;
+        entries.iter().map(|entry| parse_rfc3339(&entry.time).context("an entry has a time")).collect()
     }
 
     /// The same at this moment; `None` while the plan runs or the store cannot be asked.
@@ -264,13 +331,25 @@ async fn write_to(port: u16) -> Result<()> {
     Ok(redis::cmd("SET").arg("failovers:probe").arg(1).query_async(&mut line).await?)
 }
 
-/// What each of these failovers stopped, up to the next one.
-fn silences(mut ends: Vec<u64>, switched: &[Switch]) -> Vec<Silence> {
+/// When something happened, in Unix milliseconds.
+#[derive(Default)]
+struct Times {
+    commits: Vec<u64>,
+    ends: Vec<u64>,
+}
+
+/// What each of these failovers stopped, up to the next one: a silence counts where it ends.
+fn silences(times: Times, switched: &[Switch]) -> Vec<Silence> {
+    let Times { mut commits, mut ends } = times;
+    commits.sort_unstable();
     ends.sort_unstable();
     let until = |place: usize| switched.get(place + 1).map_or(u64::MAX, |next| next.at_ms);
     let silence = |(place, Switch { at_ms, writable_ms }): (usize, &Switch)| {
-        let within = ends.windows(2).filter(|pair| pair[1] > *at_ms && pair[0] < until(place));
-        Silence { redis: writable_ms - at_ms, plans: within.map(|pair| pair[1] - pair[0]).max().unwrap_or(0) }
+        let longest = |times: &[u64]| {
+            let within = times.windows(2).filter(|pair| pair[1] > *at_ms && pair[1] <= until(place));
+            within.map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+        };
+        Silence { redis: writable_ms - at_ms, commits: longest(&commits), plans: longest(&ends) }
     };
     switched.iter().enumerate().map(silence).collect()
 }

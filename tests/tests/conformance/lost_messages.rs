@@ -147,7 +147,7 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "register" => broker.register(&Agent::named("build".into())).await,
         "record_worker_heartbeat" => broker.record_worker_heartbeat(&beat("w1")).await.map(drop),
         "deregister_worker" => broker.deregister_worker(&"w9".into()).await,
-        "record_scheduler_heartbeat" => broker.record_scheduler_heartbeat("s1", 60_000).await.map(drop),
+        "record_scheduler_heartbeat" => broker.record_scheduler_heartbeat("s1", 1, 60_000).await.map(drop),
         "add_dead_letter" => broker.add_dead_letter(&letter("build", "x")).await,
         "put_blob" => broker.put_blob(&Keys::default().blob(S0, "k1"), b"bytes", 600_000).await,
         "get_blob" => broker.get_blob(&Keys::default().blob(S0, "k1")).await.map(drop),

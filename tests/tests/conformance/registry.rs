@@ -91,15 +91,15 @@ async fn a_worker_is_live_for_four_of_its_own_heartbeats(mut stage: Stage) {
 
 async fn schedulers_see_one_another(mut stage: Stage) {
     let before = stage.look().await;
-    assert_eq!(stage.broker.record_scheduler_heartbeat("two", 60_000).await.unwrap(), ["two"]);
-    stage.assert_changed(&before, &[], &[&Keys::default().schedulers()]).await;
-    assert_eq!(stage.broker.record_scheduler_heartbeat("one", 60_000).await.unwrap(), ["one", "two"]);
+    assert_eq!(stage.broker.record_scheduler_heartbeat("two", 1, 60_000).await.unwrap().sharing, ["two"]);
+    stage.assert_changed(&before, &[], &[&Keys::default().schedulers(), &Keys::default().scheduler_formats()]).await;
+    assert_eq!(stage.broker.record_scheduler_heartbeat("one", 1, 60_000).await.unwrap().sharing, ["one", "two"]);
     stage.later(61_000).await;
-    assert_eq!(stage.broker.record_scheduler_heartbeat("three", 60_000).await.unwrap(), ["three"]);
-    assert_eq!(stage.broker.record_scheduler_heartbeat("two", 60_000).await.unwrap(), ["three", "two"]);
+    assert_eq!(stage.broker.record_scheduler_heartbeat("three", 1, 60_000).await.unwrap().sharing, ["three"]);
+    assert_eq!(stage.broker.record_scheduler_heartbeat("two", 1, 60_000).await.unwrap().sharing, ["three", "two"]);
     stage.broker.deregister_scheduler("three").await.unwrap();
     stage.broker.deregister_scheduler("four").await.unwrap();
-    assert_eq!(stage.broker.record_scheduler_heartbeat("two", 60_000).await.unwrap(), ["two"]);
+    assert_eq!(stage.broker.record_scheduler_heartbeat("two", 1, 60_000).await.unwrap().sharing, ["two"]);
 }
 
 async fn a_cancellation_is_said_to_all_and_remembered_for_a_day(mut stage: Stage) {

@@ -507,7 +507,7 @@ impl Run {
                 format!("{:?}", beats.map(|beat| WorkerBeat { seen_ms: 0, ..beat }).collect::<Vec<_>>())
             }
             Verb::BeatScheduler { id } => {
-                format!("{:?}", broker.record_scheduler_heartbeat(&name("s", *id), WITHIN_MS).await?)
+                format!("{:?}", broker.record_scheduler_heartbeat(&name("s", *id), 1, WITHIN_MS).await?.sharing)
             }
             Verb::ForgetScheduler { id } => {
                 format!("{:?}", broker.deregister_scheduler(&name("s", *id)).await?)

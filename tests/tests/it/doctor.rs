@@ -123,6 +123,38 @@ async fn a_server_that_ends_idle_connections_is_found() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn settings_that_make_failovers_long_or_lossy_are_found_where_there_are_replicas() -> Result<()> {
+    let (primary, replicas) = (RedisServer::start().await?, [RedisServer::start().await?, RedisServer::start().await?]);
+    let settings = [
+        ("min-replicas-to-write", "0", "1"),
+        ("repl-diskless-sync-delay", "5", "0"),
+        ("repl-backlog-size", "1048576", "64mb"),
+    ];
+    for (name, value, _) in settings {
+        send(&primary, &format!("CONFIG SET {name} {value}")).await?;
+    }
+    let (checks, _) = doctor(&primary.url(), NOBODY).await?;
+    assert!(!format!("{checks:?}").contains("min-replicas"), "a server alone has no failovers: {checks:#?}");
+    for replica in &replicas {
+        send(replica, &format!("REPLICAOF 127.0.0.1 {}", primary.port())).await?;
+    }
+    let connected = async || {
+        let mut line = primary.connection().await.expect("it answers");
+        let info: String = redis::cmd("INFO").arg("replication").query_async(&mut line).await.expect("it answers");
+        info.contains("connected_slaves:2")
+    };
+    until(SOON, connected).await;
+    for (name, value, advised) in settings {
+        let (detail, fix) = (format!("`{name}` is {value}: "), format!("CONFIG SET {name} {advised} on every server"));
+        finds(&primary.url(), NOBODY, &detail, &fix).await?;
+        send(&primary, &format!("CONFIG SET {name} {advised}")).await?;
+    }
+    let (checks, _) = doctor(&primary.url(), NOBODY).await?;
+    assert!(!format!("{checks:?}").contains("on every server"), "{checks:#?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_without_an_address_of_callbacks_refuses_them_and_is_found() -> Result<()> {
     let server = RedisServer::start().await?;
     let mut settings = installation::settings();

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use goalmill_broker::redis;
 use goalmill_common::config::RedisSettings;
+use goalmill_common::event::LOG_FORMAT;
 use goalmill_tests::installation::{Installation, settings, step};
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::SOON;
@@ -36,7 +37,7 @@ async fn two_prefixes_in_one_redis_run_their_plans_and_do_not_see_each_other() -
         assert!(it.broker.summary(other).await?.is_empty());
         assert_eq!(it.broker.workers(60_000).await?.len(), 1);
         assert_eq!(
-            it.broker.record_scheduler_heartbeat("probe", 60_000).await?.len(),
+            it.broker.record_scheduler_heartbeat("probe", LOG_FORMAT, 60_000).await?.sharing.len(),
             2,
             "its own scheduler and this one"
         );

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use goalmill_broker::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, FieldsPage, Health, InboxCursor,
-    Install, Keeping, KeptEvent, KeptHead, LogEntry, Meta, Ownership, ParkMark, QueueState, Reader, Registry,
+    Install, Keeping, KeptEvent, KeptHead, LiveSchedulers, LogEntry, Meta, Ownership, ParkMark, QueueState, Reader,
+    Registry,
 };
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId, ShardId, WorkerId};
@@ -341,8 +342,8 @@ impl Broker for Link {
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
         through!(self, "workers", self.env.broker.workers(within_ms))
     }
-    async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
-        through!(self, "record_scheduler_heartbeat", self.env.broker.record_scheduler_heartbeat(id, within_ms))
+    async fn record_scheduler_heartbeat(&self, id: &str, format: u32, within_ms: u64) -> Result<LiveSchedulers> {
+        through!(self, "record_scheduler_heartbeat", self.env.broker.record_scheduler_heartbeat(id, format, within_ms))
     }
     async fn deregister_scheduler(&self, id: &str) -> Result<()> {
         through!(self, "deregister_scheduler", self.env.broker.deregister_scheduler(id))

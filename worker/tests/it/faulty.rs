@@ -284,9 +284,9 @@ impl Broker for Faulty {
         self.pass("workers").await?;
         self.inner.workers(within_ms).await
     }
-    async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
+    async fn record_scheduler_heartbeat(&self, id: &str, format: u32, within_ms: u64) -> Result<LiveSchedulers> {
         self.pass("record_scheduler_heartbeat").await?;
-        self.inner.record_scheduler_heartbeat(id, within_ms).await
+        self.inner.record_scheduler_heartbeat(id, format, within_ms).await
     }
     async fn deregister_scheduler(&self, id: &str) -> Result<()> {
         self.pass("deregister_scheduler").await?;

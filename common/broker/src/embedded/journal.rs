@@ -223,13 +223,13 @@ mod tests {
     async fn leases_of_the_process_before_have_ended() {
         let dir = tempfile::tempdir().unwrap();
         let before = filled(dir.path()).await;
-        before.record_scheduler_heartbeat("h", 60_000).await.unwrap();
+        before.record_scheduler_heartbeat("h", 1, 60_000).await.unwrap();
         drop(before);
         let (build, year_ms) = ("build".into(), 365 * 86_400_000);
         let after = open(Some(dir.path()), Clock::system()).unwrap();
         let owner = after.owner(ShardId(0)).await.unwrap().unwrap();
         assert_eq!((owner.holder.as_str(), owner.token.as_str()), ("", "t"), "it has no holder");
-        assert_eq!(after.record_scheduler_heartbeat("new", year_ms).await.unwrap(), ["new"]);
+        assert_eq!(after.record_scheduler_heartbeat("new", 1, year_ms).await.unwrap().sharing, ["new"]);
         assert_eq!(after.reclaim_submissions("new", year_ms, 9).await.unwrap().len(), 1);
         assert_eq!(after.reclaim(&build, year_ms, 9).await.unwrap().len(), 1);
         assert_eq!(after.reclaim(&build, year_ms, 9).await.unwrap().len(), 0, "who has it now keeps it");

@@ -37,7 +37,7 @@ use self::reader::EmbeddedReader;
 use self::record::Write;
 use crate::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, FieldsPage, Health, InboxCursor,
-    Install, Keeping, KeptEvent, KeptHead, LogEntry, Meta, Ownership, QueueState, Reader, Registry,
+    Install, Keeping, KeptEvent, KeptHead, LiveSchedulers, LogEntry, Meta, Ownership, QueueState, Reader, Registry,
 };
 
 pub(crate) use self::record::read_summary;
@@ -323,10 +323,10 @@ impl Broker for Embedded {
         self.core.read(|store, now| store.workers(within_ms, now))
     }
 
-    async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
+    async fn record_scheduler_heartbeat(&self, id: &str, _format: u32, within_ms: u64) -> Result<LiveSchedulers> {
         let beat = |store: &mut MemoryStore, now| {
             store.record_scheduler_heartbeat(id, now);
-            store.schedulers(within_ms, now)
+            LiveSchedulers { sharing: store.schedulers(within_ms, now), ..LiveSchedulers::default() }
         };
         self.core.write(beat, |_| Some(Write::RecordSchedulerHeartbeat(id.into())))
     }

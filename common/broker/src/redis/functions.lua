@@ -603,13 +603,41 @@ local function record_worker_heartbeat(keys, args)
   return decimal(time)
 end
 
--- Records a scheduler's heartbeat at the server's time, and forgets schedulers of long ago.
--- KEYS[1] schedulers. ARGV[1] scheduler  [2] age ms  [3] how long to remember, ms. Returns those younger than the age.
+-- Records a scheduler's heartbeat at the server's time, unless it is new among schedulers that write logs of another
+-- format; forgets schedulers of long ago, and names at a time to come. A build that tells no format has format 0.
+-- KEYS[1] schedulers  [2] the formats of their logs. ARGV[1] scheduler  [2] its format  [3] age ms
+-- [4] how long to remember, ms. Returns those younger than the age, each followed by its format; then when the scheduler
+-- was recorded before and now, empty if it was not or is not.
 local function record_scheduler_heartbeat(keys, args)
-  local time = now()
-  redis.call('ZADD', keys[1], decimal(time), args[1])
-  redis.call('ZREMRANGEBYSCORE', keys[1], '-inf', decimal(time - args[3]))
-  return redis.call('ZRANGEBYSCORE', keys[1], '(' .. decimal(time - args[2]), '+inf')
+  local id, format, time = args[1], args[2], now()
+  local before = redis.call('ZSCORE', keys[1], id)
+  local function forget(scheduler)
+    redis.call('ZREM', keys[1], scheduler)
+    redis.call('HDEL', keys[2], scheduler)
+  end
+  for _, range in ipairs { { '-inf', decimal(time - args[4]) }, { decimal(time + args[4]), '+inf' } } do
+    for _, scheduler in ipairs(redis.call('ZRANGEBYSCORE', keys[1], range[1], range[2])) do forget(scheduler) end
+  end
+  local found, is_known, has_others = {}, false, false
+  for _, scheduler in ipairs(redis.call('ZRANGEBYSCORE', keys[1], '(' .. decimal(time - args[3]), '+inf')) do
+    local its_format = redis.call('HGET', keys[2], scheduler) or '0'
+    if scheduler == id then
+      is_known = its_format == format
+    else
+      has_others = has_others or its_format ~= format
+      found[#found + 1] = scheduler
+      found[#found + 1] = its_format
+    end
+  end
+  if has_others and not is_known then
+    forget(id)
+    return { found, '', '' }
+  end
+  redis.call('ZADD', keys[1], decimal(time), id)
+  redis.call('HSET', keys[2], id, format)
+  found[#found + 1] = id
+  found[#found + 1] = format
+  return { found, before or '', decimal(time) }
 end
 
 -- Whether a commit could be written now: the server refuses the call itself when it takes no writes.

@@ -1,12 +1,16 @@
 //! Reads permissions and settings of a server for `doctor`. Nothing is changed.
 
+use std::collections::BTreeMap;
+
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::AgentType;
+use goalmill_common::number::whole_u64;
 use redis::{Cmd, Value, cmd};
 
 use super::Result;
 use super::connections::Connections;
 use super::error::to_broker_error;
+use super::install::Info;
 
 /// A name that no agent type, shard or worker has.
 const ABSENT: &str = "%doctor";
@@ -18,6 +22,23 @@ pub struct Inspection {
     pub refused: Vec<String>,
     /// Seconds after which the server ends idle connections, 0 for never; `None` if the user may not ask.
     pub idle_timeout_s: Option<u64>,
+    /// Of a server that has replicas, or that Sentinels watch.
+    pub replication: Option<ReplicationSettings>,
+}
+
+/// The settings of a server that decide what a failover loses, and how long it stops writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplicationSettings {
+    /// Replicas that follow now.
+    pub replicas: u64,
+    /// `min-replicas-to-write`.
+    pub replicas_min: u64,
+    /// `min-replicas-max-lag`, in seconds; 0 switches the former off. `None` if the user may not ask.
+    pub lag_s_max: Option<u64>,
+    /// `repl-diskless-sync-delay`, in seconds; `None` if the user may not ask.
+    pub sync_delay_s: Option<u64>,
+    /// `repl-backlog-size`.
+    pub backlog_bytes: u64,
 }
 
 /// Looks at the rights of the user in `redis.url`, who should be that of schedulers, and at the settings of the server.
@@ -32,13 +53,29 @@ pub async fn inspect(settings: &RedisSettings) -> Result<Inspection> {
             refused.push(name.to_owned());
         }
     }
+    let found = read_settings(&connections).await?;
+    let number = |name: &str| found.as_ref()?.get(name)?.parse().ok();
+    let idle_timeout_s = number("timeout");
+    let info = Info(connections.ask(cmd("INFO").arg("replication")).await?);
+    let replicas = whole_u64(info.number("connected_slaves"));
+    let is_replicated = replicas > 0 || settings.url.contains("+sentinel://");
+    // Every user who may use INFO knows whether writes need a replica, and the size of the backlog.
+    let needs_replicas = u64::from(!info.text("min_slaves_good_slaves").is_empty());
+    let replication = is_replicated.then(|| ReplicationSettings {
+        replicas,
+        replicas_min: number("min-replicas-to-write").unwrap_or(needs_replicas),
+        lag_s_max: number("min-replicas-max-lag"),
+        sync_delay_s: number("repl-diskless-sync-delay"),
+        backlog_bytes: number("repl-backlog-size").unwrap_or_else(|| whole_u64(info.number("repl_backlog_size"))),
+    });
+    Ok(Inspection { refused, idle_timeout_s, replication })
+}
+
+/// The settings that are looked at; `None` if the user may not ask.
+async fn read_settings(connections: &Connections) -> Result<Option<BTreeMap<String, String>>> {
     let mut read = cmd("CONFIG");
-    read.arg("GET").arg("timeout");
-    let idle_timeout_s = match connections.try_ask::<Vec<String>>(&read).await? {
-        Ok(pairs) => pairs.get(1).and_then(|seconds| seconds.parse().ok()),
-        Err(_) => None,
-    };
-    Ok(Inspection { refused, idle_timeout_s })
+    read.arg("GET").arg("timeout").arg("min-replicas-*").arg("repl-diskless-sync-delay").arg("repl-backlog-size");
+    Ok(connections.try_ask(&read).await?.ok())
 }
 
 async fn is_refused(connections: &Connections, command: &Cmd) -> Result<bool> {

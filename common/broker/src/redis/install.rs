@@ -29,7 +29,7 @@ const LIMITS: &str = "limits";
 const VERSION_MIN: u32 = 7;
 
 /// Keys that all shards share, and their types.
-fn shared_keys(keys: &Keys) -> [(String, &'static str); 9] {
+fn shared_keys(keys: &Keys) -> [(String, &'static str); 10] {
     [
         (keys.meta(), "hash"),
         (keys.goals(), "stream"),
@@ -39,6 +39,7 @@ fn shared_keys(keys: &Keys) -> [(String, &'static str); 9] {
         (keys.workers(), "zset"),
         (keys.worker_beats(), "hash"),
         (keys.schedulers(), "zset"),
+        (keys.scheduler_formats(), "hash"),
         (keys.cancelled(), "zset"),
     ]
 }
@@ -242,16 +243,16 @@ impl Connections {
 }
 
 /// The reply of `INFO`.
-struct Info(String);
+pub(super) struct Info(pub(super) String);
 
 impl Info {
     /// The value of a field; empty when the server does not tell it.
-    fn text(&self, name: &str) -> &str {
+    pub(super) fn text(&self, name: &str) -> &str {
         let found = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         found.unwrap_or_default().trim_end()
     }
 
-    fn number(&self, name: &str) -> f64 {
+    pub(super) fn number(&self, name: &str) -> f64 {
         self.text(name).parse().unwrap_or(0.0)
     }
 

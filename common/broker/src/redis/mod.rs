@@ -39,7 +39,8 @@ use goalmill_common::wire::Fields;
 
 use crate::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, FieldsPage, Health, InboxCursor,
-    Install, Keeping, KeptEvent, KeptHead, LogEntry, Meta, Ownership, ParkMark, QueueState, Reader, Registry,
+    Install, Keeping, KeptEvent, KeptHead, LiveSchedulers, LogEntry, Meta, Ownership, ParkMark, QueueState, Reader,
+    Registry,
 };
 use connections::Connections;
 
@@ -263,8 +264,8 @@ impl Broker for RedisBroker {
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
         self.0.workers(within_ms).await
     }
-    async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
-        self.0.record_scheduler_heartbeat(id, within_ms).await
+    async fn record_scheduler_heartbeat(&self, id: &str, format: u32, within_ms: u64) -> Result<LiveSchedulers> {
+        self.0.record_scheduler_heartbeat(id, format, within_ms).await
     }
     async fn announce_presence(&self, id: &str) -> Result<()> {
         self.0.announce_presence(id).await

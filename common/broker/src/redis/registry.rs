@@ -15,7 +15,7 @@ use super::Result;
 use super::connections::Connections;
 use super::functions::Function;
 use super::subscription::Subscription;
-use crate::values::{RefusedCard, Registry};
+use crate::values::{LiveSchedulers, RefusedCard, Registry};
 use crate::verbs::CANCELLED_MS;
 
 /// Workers and schedulers that were not seen for so long are forgotten, in milliseconds.
@@ -116,12 +116,28 @@ impl Connections {
         Ok(beats)
     }
 
-    pub(super) async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
-        let mut call = Function::RecordSchedulerHeartbeat.on(&[self.keys.schedulers()]);
-        let alive = self.call(call.arg(id).arg(within_ms).arg(REMEMBER_MS)).await?;
-        let mut alive = self.readable(&self.keys.schedulers(), alive);
-        alive.sort_unstable();
-        Ok(alive)
+    pub(super) async fn record_scheduler_heartbeat(
+        &self,
+        id: &str,
+        format: u32,
+        within_ms: u64,
+    ) -> Result<LiveSchedulers> {
+        let keys = [self.keys.schedulers(), self.keys.scheduler_formats()];
+        let mut call = Function::RecordSchedulerHeartbeat.on(&keys);
+        call.arg(id).arg(format).arg(within_ms).arg(REMEMBER_MS);
+        let (formats, before, now): (BTreeMap<Vec<u8>, Vec<u8>>, String, String) = self.call(&call).await?;
+        let names = self.readable(&self.keys.schedulers(), formats.keys().cloned().collect());
+        let (before_ms, now_ms) = (before.parse().ok().map(whole_u64), now.parse().ok());
+        let mut live = LiveSchedulers { before_ms, now_ms, ..LiveSchedulers::default() };
+        for name in names {
+            // Only builds write it: what is no number is of none that this one knows.
+            let text = formats.get(name.as_bytes()).and_then(|text| std::str::from_utf8(text).ok());
+            match text.and_then(|text| text.parse().ok()).unwrap_or(0) {
+                its_format if its_format == format => live.sharing.push(name),
+                its_format => live.others.push((name, its_format)),
+            }
+        }
+        Ok(live)
     }
 
     /// Subscribes to the scheduler's own channel at the current primary, unless it is.
@@ -144,7 +160,10 @@ impl Connections {
     }
 
     pub(super) async fn deregister_scheduler(&self, id: &str) -> Result<()> {
-        self.ask::<Value>(cmd("ZREM").arg(self.keys.schedulers()).arg(id)).await?;
+        let mut pipe = pipe();
+        pipe.cmd("ZREM").arg(self.keys.schedulers()).arg(id);
+        pipe.cmd("HDEL").arg(self.keys.scheduler_formats()).arg(id);
+        self.ask_all::<Value>(&pipe).await?;
         Ok(())
     }
 

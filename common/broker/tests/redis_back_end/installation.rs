@@ -1,6 +1,8 @@
 //! The server: fit or not, short of memory, emptied, with other data than before.
 
-use goalmill_broker::{Activity, BrokerError, Committed};
+use std::collections::BTreeSet;
+
+use goalmill_broker::{Activity, Broker, BrokerError, Committed};
 use goalmill_common::agent::WorkerBeat;
 use goalmill_common::id::AgentType;
 use goalmill_common::keys::{self, Keys};
@@ -97,6 +99,53 @@ async fn builds_with_other_functions_work_on_one_server() {
     assert_eq!(broker.commit(&commit("t1", 3, &[])).await.unwrap(), Committed::Applied);
 }
 
+/// What a build says in a heartbeat, and whether it may join, beside which others.
+async fn beat(broker: &dyn Broker, id: &str, format: u32) -> (Vec<String>, Vec<(String, u32)>) {
+    let live = broker.record_scheduler_heartbeat(id, format, 60_000).await.unwrap();
+    (live.sharing, live.others)
+}
+
+#[tokio::test]
+async fn schedulers_of_another_log_format_wait_until_those_before_them_have_ended() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let broker = &*broker;
+    let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let of = |names: &[&str], format| names.iter().map(|&name| (name.to_owned(), format)).collect::<Vec<_>>();
+    assert_eq!(beat(broker, "one", 3).await, (named(&["one"]), of(&[], 3)));
+    for waiting in [2, 4] {
+        assert_eq!(beat(broker, "two", waiting).await, (named(&[]), of(&["one"], 3)), "format {waiting}");
+    }
+    assert_eq!(beat(broker, "three", 3).await, (named(&["one", "three"]), of(&[], 3)), "those that wait are not seen");
+    broker.deregister_scheduler("one").await.unwrap();
+    // A process of another build has got the name of one that ended without a word.
+    assert_eq!(beat(broker, "three", 4).await, (named(&["three"]), of(&[], 4)));
+    assert_eq!(beat(broker, "one", 3).await, (named(&[]), of(&["three"], 4)));
+    broker.deregister_scheduler("three").await.unwrap();
+    assert_eq!(beat(broker, "one", 3).await, (named(&["one"]), of(&[], 3)));
+}
+
+#[tokio::test]
+async fn a_scheduler_waits_for_those_of_the_former_build_and_stays_beside_them() {
+    let server = Server::start(&[]).await;
+    load(&server, FORMER).await;
+    let broker = server.open().await;
+    let former = async || {
+        let mut beat = cmd("FCALL");
+        beat.arg("goalmill_record_scheduler_heartbeat").arg(1).arg(Keys::default().schedulers());
+        beat.arg("former").arg(60_000).arg(86_400_000);
+        beat.query_async::<BTreeSet<String>>(&mut server.raw().await).await.unwrap()
+    };
+    let beside = vec![("former".to_owned(), 0)];
+    assert_eq!(former().await, ["former".to_owned()].into());
+    assert_eq!(beat(&*broker, "new", 1).await, (Vec::new(), beside.clone()));
+    assert_eq!(former().await, ["former".to_owned()].into(), "it keeps the shards that it would leave to the new one");
+    broker.deregister_scheduler("former").await.unwrap();
+    assert_eq!(beat(&*broker, "new", 1).await, (vec!["new".to_owned()], Vec::new()));
+    assert_eq!(former().await, ["former", "new"].map(str::to_owned).into());
+    assert_eq!(beat(&*broker, "new", 1).await, (vec!["new".to_owned()], beside));
+}
+
 #[tokio::test]
 async fn others_find_the_functions_of_the_protocol_and_no_more() {
     let server = Server::start(&[]).await;
@@ -191,10 +240,10 @@ async fn workers_and_schedulers_are_seen_by_the_servers_time() {
     broker.deregister_worker(&"w1".into()).await.unwrap();
     assert!(broker.workers(60_000).await.unwrap().is_empty());
 
-    assert_eq!(broker.record_scheduler_heartbeat("s2", 60_000).await.unwrap(), ["s2"]);
-    assert_eq!(broker.record_scheduler_heartbeat("s1", 60_000).await.unwrap(), ["s1", "s2"]);
+    assert_eq!(broker.record_scheduler_heartbeat("s2", 1, 60_000).await.unwrap().sharing, ["s2"]);
+    assert_eq!(broker.record_scheduler_heartbeat("s1", 1, 60_000).await.unwrap().sharing, ["s1", "s2"]);
     broker.deregister_scheduler("s2").await.unwrap();
-    assert_eq!(broker.record_scheduler_heartbeat("s1", 60_000).await.unwrap(), ["s1"]);
+    assert_eq!(broker.record_scheduler_heartbeat("s1", 1, 60_000).await.unwrap().sharing, ["s1"]);
 }
 
 #[tokio::test]

@@ -358,6 +358,6 @@ async fn names_that_are_not_utf_8_break_no_list() {
     assert!(broker.loads().await.unwrap().is_empty());
     assert!(broker.workers(60_000).await.unwrap().is_empty());
     assert!(broker.cancelled().await.unwrap().is_empty());
-    assert_eq!(broker.record_scheduler_heartbeat("s1", 60_000).await.unwrap(), ["s1"]);
+    assert_eq!(broker.record_scheduler_heartbeat("s1", 1, 60_000).await.unwrap().sharing, ["s1"]);
     assert_eq!(broker.reclaim(&queue, 0, 10).await.unwrap().len(), 1, "reclaiming goes on");
 }
