@@ -93,6 +93,16 @@ pub(super) fn of_loops() -> Vec<HintCase> {
         step("INVALID_VALUE", json!({"kind": "internal", "repeat": until}), &[Remove("/steps/0/repeat")]),
         step("INVALID_VALUE", json!({"for_each": [1], "repeat": until}), &[Remove("/steps/0/repeat")]),
         step("INVALID_VALUE", json!({"cache": true, "repeat": until}), &[Remove("/steps/0/cache")]),
+        step(
+            "INVALID_VALUE",
+            json!({"ask": "How many?", "repeat": {"until": "outputs.n > 1", "max": 3}}),
+            &[Remove("/steps/0/repeat")],
+        ),
+        step(
+            "INVALID_VALUE",
+            json!({"ask": {"question": "How many?"}, "plan": {"steps": [{"id": "b", "kind": "message"}]}}),
+            &[Set("/steps/0/ask/into", json!("n"))],
+        ),
     ]
 }
 
@@ -164,16 +174,6 @@ pub(super) fn of_steps() -> Vec<HintCase> {
         step(
             "UNUSED_FIELD",
             json!({"ask": {"question": "How many?"}, "action": "count"}),
-            &[Set("/steps/0/ask/into", json!("n"))],
-        ),
-        step(
-            "INVALID_VALUE",
-            json!({"ask": "How many?", "repeat": {"until": "outputs.n > 1", "max": 3}}),
-            &[Remove("/steps/0/repeat")],
-        ),
-        step(
-            "INVALID_VALUE",
-            json!({"ask": {"question": "How many?"}, "plan": {"steps": [{"id": "b", "kind": "message"}]}}),
             &[Set("/steps/0/ask/into", json!("n"))],
         ),
         step("INVALID_ID", json!({"action": "a\u{7}b"}), &[Set("/steps/0/action", json!("ab"))]),
