@@ -24,7 +24,9 @@ pub(super) fn read(fields: &Fields<'_, '_>, step: &mut Step) {
     };
     let inside = Fields::read(fields.context, &at, map, REPEAT);
     let wrong = |detail: &str, hint: &str| fields.context.error("INVALID_VALUE", &at, detail, hint);
-    if step.kind.is_inline() {
+    // That the answer of a person is the outputs is refused already.
+    let is_answer = step.ask.as_ref().is_some_and(|ask| ask.into.is_none());
+    if step.kind.is_inline() && !is_answer {
         wrong("a step that the engine computes gives the same each time", "repeat the step whose outputs it reads");
     } else if step.for_each.is_some() {
         let hint = "remove one of them; a map of `plan` steps may have a loop in its plan";
