@@ -12,7 +12,7 @@ use crate::failure::plan_failure;
 use crate::graph::StepIndex;
 use crate::render;
 use crate::report::Spent;
-use crate::state::JoinState;
+use crate::state::{JoinState, StepState};
 
 impl Turn<'_> {
     /// Tries to unlock every step.
@@ -208,7 +208,8 @@ impl Turn<'_> {
         if let Some((step, failure)) = self.state.unhandled_failure() {
             return self.fail_plan(plan_failure(&step, failure));
         }
-        let is_partial = self.state.has_open_failure() || self.state.steps.iter().any(|step| step.partial);
+        let in_part = |step: &StepState| step.partial && step.status != StepStatus::Revised;
+        let is_partial = self.state.has_open_failure() || self.state.steps.iter().any(in_part);
         let status = if is_partial { PlanStatus::Partial } else { PlanStatus::Completed };
         let status = self.status_by_criteria(status);
         if status == PlanStatus::Failed {

@@ -214,8 +214,11 @@ impl PlanRun {
 
     /// Nothing else begins before what a person took out is undone.
     fn waits_for_undo(&self, i: usize) -> bool {
-        let is_open = |step: &StepRun| step.part == Part::Undo && !step.is_ended();
-        self.steps[i].part == Part::Main && self.steps.iter().any(is_open)
+        self.steps[i].part == Part::Main && (0..self.steps.len()).any(|n| self.is_open_undo(n))
+    }
+
+    fn is_open_undo(&self, i: usize) -> bool {
+        self.steps[i].part == Part::Undo && !self.steps[i].is_ended()
     }
 
     fn joined(&self, i: usize) -> Joined {
@@ -337,6 +340,9 @@ impl PlanRun {
             return true;
         }
         let current = self.current();
+        if self.stage == Stage::Running && current.iter().any(|n| self.is_open_undo(*n)) {
+            return self.is_open_undo(i);
+        }
         let is_ready = |i: &usize| matches!(self.steps[*i].work, Work::Ready | Work::Asked { .. });
         !current.iter().any(|i| self.steps[*i].is_begun()) && current.into_iter().find(is_ready) == Some(i)
     }
