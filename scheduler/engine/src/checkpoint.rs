@@ -11,8 +11,7 @@ impl Turn<'_> {
     /// Ends or begins the current phase if that is due. Returns whether anything changed.
     pub(crate) fn move_phase(&mut self) -> bool {
         let Some(phase) = self.state.phases.get(self.state.phase).copied() else { return false };
-        let may = self.is_active() && self.state.start_due_ms().is_none();
-        if !may || (phase.begun && phase.open > 0) {
+        if !self.is_under_way() || (phase.begun && phase.open > 0) {
             return false;
         }
         let named = Box::new(PhaseNamed { phase: self.state.plan.phases[self.state.phase].id.clone() });

@@ -26,6 +26,11 @@ impl PlanState {
 }
 
 impl Turn<'_> {
+    /// Whether parts of the plan may begin: it is active, and its start has come.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.is_active() && self.state.start_due_ms().is_none()
+    }
+
     /// Pauses a plan that is ready to start before its time. Returns whether it did.
     pub(crate) fn hold_until_start(&mut self) -> bool {
         let Some(start_ms) = self.state.awaited_start_ms().filter(|start_ms| *start_ms > self.now_ms) else {

@@ -59,8 +59,7 @@ impl Turn<'_> {
 
     /// Releases the kept plans of all steps: they stay done.
     pub(crate) fn release_kept(&mut self) {
-        let kept = self.state.kept.iter().flat_map(|(i, attempts)| attempts.iter().map(|attempt| (*i, *attempt)));
-        let kept: Vec<(StepIndex, u32)> = kept.collect();
+        let kept: Vec<(StepIndex, u32)> = self.state.kept_attempts().collect();
         for (i, attempt) in kept {
             self.decide_kept(i, attempt, KeptFate::Released);
         }
@@ -123,6 +122,11 @@ impl PlanState {
     /// The id of the plan that ran for an attempt of a step.
     pub(crate) fn kept_plan_id(&self, step: &StepId, attempt: u32) -> PlanId {
         TokenKey::sub_plan(&self.accepted.plan_id, step, attempt)
+    }
+
+    /// The attempts of steps whose plans are kept.
+    pub(crate) fn kept_attempts(&self) -> impl Iterator<Item = (StepIndex, u32)> + '_ {
+        self.kept.iter().flat_map(|(i, attempts)| attempts.iter().map(|attempt| (*i, *attempt)))
     }
 
     /// Whether the plan of this attempt of a step is kept.

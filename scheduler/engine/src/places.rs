@@ -87,8 +87,7 @@ impl PlanState {
     /// The plans inside this one that may work: those of its steps, those that are stopped, and kept ones, which may undo
     /// what they did.
     fn plans_inside(&self) -> impl Iterator<Item = PlanId> + '_ {
-        let kept = self.kept.iter().flat_map(|(i, attempts)| attempts.iter().map(|attempt| (*i, *attempt)));
-        let left = kept.chain(self.stopped.iter().copied());
+        let left = self.kept_attempts().chain(self.stopped.iter().copied());
         let left = left.map(|(i, attempt)| self.kept_plan_id(&self.plan.steps[i].id, attempt));
         self.holders.iter().map(|holder| self.sub_plan_id(*holder)).chain(left)
     }

@@ -89,8 +89,7 @@ impl Turn<'_> {
 
     pub(crate) fn try_unlock(&mut self, i: StepIndex) {
         let waits = self.state.loads.is_asked(Some(i));
-        let may = self.is_active() && self.state.start_due_ms().is_none() && self.state.is_its_turn(i);
-        if self.status_of(i) != StepStatus::Pending || waits || !may {
+        if self.status_of(i) != StepStatus::Pending || !self.is_under_way() || waits || !self.state.is_its_turn(i) {
             return;
         }
         match self.state.join_state(i) {
