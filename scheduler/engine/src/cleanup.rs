@@ -351,6 +351,13 @@ impl PlanState {
         undos.into_iter().map(|(_, undo)| undo).collect()
     }
 
+    /// Whether a step belongs to a part of the plan that has not begun, or to one that is over.
+    pub(crate) fn runs_later(&self, i: StepIndex) -> bool {
+        // What a revision took out is undone before other steps begin, and these are open meanwhile.
+        let is_open = self.cleanup.is_none() && !self.plan.steps[i].is_cleanup();
+        !is_open && !self.is_its_turn(i)
+    }
+
     /// Whether a step may begin as far as the part of the plan goes to which it belongs.
     pub(crate) fn is_its_turn(&self, i: StepIndex) -> bool {
         let spec = &self.plan.steps[i];

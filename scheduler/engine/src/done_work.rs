@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_common::event::{ItemWork, StepEvent};
+use goalmill_common::event::{ItemWork, Record, StepEvent};
 use goalmill_common::failure::Failure;
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
@@ -38,6 +38,16 @@ pub(crate) struct DoneWork {
     /// Whether it is done, or may be.
     is_done: bool,
     pub(crate) outputs: GivenOutputs,
+    pub(crate) last: Sent,
+}
+
+/// When the last attempt at a piece of work was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// The number of the event.
+    pub(crate) seq: u64,
+    /// Unix milliseconds.
+    pub(crate) ms: u64,
 }
 
 /// The work of one step.
@@ -52,17 +62,20 @@ pub(crate) struct WorkOfStep {
 }
 
 impl WorkOfStep {
-    fn send(&mut self, iteration: u32, agent_type: &AgentType, action: &str) {
+    fn send(&mut self, iteration: u32, agent_type: &AgentType, action: &str, last: Sent) {
         let is_same =
             |work: &DoneWork| work.iteration == iteration && work.agent_type == *agent_type && work.action == action;
         // A loop that began again sends the same once more.
         let is_sent = self.sent.last().is_some_and(|last| iteration <= last.iteration);
         let place = if is_sent { self.sent.iter().rposition(is_same) } else { None };
         self.out = place.or(Some(self.sent.len()));
-        if place.is_none() {
-            let (agent_type, action) = (agent_type.clone(), action.to_owned());
-            let outputs = GivenOutputs::Unknown;
-            self.sent.push(DoneWork { iteration, agent_type, action, is_done: false, outputs });
+        match place {
+            Some(place) => self.sent[place].last = last,
+            None => {
+                let (agent_type, action) = (agent_type.clone(), action.to_owned());
+                let outputs = GivenOutputs::Unknown;
+                self.sent.push(DoneWork { iteration, agent_type, action, is_done: false, outputs, last });
+            }
         }
     }
 
@@ -116,7 +129,15 @@ impl PlanState {
     ///
     /// - `old`: the status of the step before.
     /// - `begins`: whether its attempt begins with the event.
-    pub(crate) fn fold_work(&mut self, i: StepIndex, old: StepStatus, begins: bool, event: &StepEvent) {
+    /// - `record`: that of the event.
+    pub(crate) fn fold_work(
+        &mut self,
+        i: StepIndex,
+        old: StepStatus,
+        begins: bool,
+        record: &Record,
+        event: &StepEvent,
+    ) {
         if !self.graph.has_undos() {
             return;
         }
@@ -133,11 +154,12 @@ impl PlanState {
         }
         let iteration = self.steps[i].iteration();
         let work = self.done.work.entry(i).or_default();
+        let now = Sent { seq: record.seq, ms: record.time_ms };
         if let StepEvent::Queued(queued) = event {
-            work.send(iteration, &queued.agent_type, &queued.action);
+            work.send(iteration, &queued.agent_type, &queued.action, now);
         } else if let StepEvent::Completed(completed) = event {
             if begins {
-                work.send(iteration, &"".into(), "");
+                work.send(iteration, &"".into(), "", now);
             }
             if completed.cache_key.is_none() {
                 work.complete(GivenOutputs::OfStep);
@@ -164,7 +186,7 @@ impl PlanState {
             let agent_type = self.queue(target).cloned().unwrap_or_else(|| "".into());
             let step = &self.steps[target];
             let mut work = WorkOfStep::default();
-            work.send(step.iteration(), &agent_type, "");
+            work.send(step.iteration(), &agent_type, "", Sent { seq: step.sent, ms: step.queued_ms });
             if step.status == StepStatus::Completed {
                 work.complete(GivenOutputs::OfStep);
             } else if step.status.is_final() {

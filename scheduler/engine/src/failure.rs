@@ -139,13 +139,16 @@ impl Turn<'_> {
         Vec::new()
     }
 
-    /// - `keeps`: whether clean-up steps stay; the undo step of what a revision removed begins again then.
+    /// - `keeps`: whether clean-up steps stay; the undo step of what a revision removed begins again then, when it has its
+    ///   turn.
     fn cancel_attempts(&mut self, why: &str, keeps: bool) {
         for i in self.state.indices() {
-            if !self.status_of(i).is_in_flight() && !self.state.steps[i].awaits_plan() {
+            let is_kept = keeps && self.state.plan.steps[i].is_cleanup();
+            let waits = matches!(self.status_of(i), StepStatus::Ready | StepStatus::Retrying);
+            let may_begin = is_kept && waits;
+            if !self.status_of(i).is_in_flight() && !self.state.steps[i].awaits_plan() && !may_begin {
                 continue;
             }
-            let is_kept = keeps && self.state.plan.steps[i].is_cleanup();
             if keeps && !is_kept && self.state.has_sub_plan(i) {
                 self.stop_sub_plan(i);
                 continue;

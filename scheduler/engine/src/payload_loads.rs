@@ -56,6 +56,11 @@ impl PayloadLoads {
         self.asked.contains(&reader)
     }
 
+    /// Steps whose payloads are on their way.
+    pub(crate) fn readers(&self) -> impl Iterator<Item = StepIndex> + '_ {
+        self.asked.iter().copied().flatten()
+    }
+
     pub(crate) fn add(&mut self, reader: Option<StepIndex>, payloads: Payloads) {
         if let Some((_, known)) = self.loaded.iter_mut().find(|(known, _)| *known == reader) {
             return known.extend(payloads);

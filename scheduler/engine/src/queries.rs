@@ -190,7 +190,9 @@ impl PlanState {
     /// allow them to begin, while none of these has begun.
     pub fn step_in_turn(&self) -> Option<StepIndex> {
         let first = *self.listed.first()?;
-        (self.has_room() && self.steps[first].status == StepStatus::Ready).then_some(first)
+        // One before it waits for what its condition reads.
+        let is_overtaking = self.loads.readers().any(|i| i < first && self.steps[i].status == StepStatus::Pending);
+        (self.has_room() && !is_overtaking && self.steps[first].status == StepStatus::Ready).then_some(first)
     }
 
     /// The ready step that the engine itself runs next.

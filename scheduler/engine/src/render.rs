@@ -12,7 +12,7 @@ use goalmill_common::status::StepStatus;
 use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PAYLOAD_NEEDED, Scope, ScopedStep};
 use serde_json::{Map, Value, json};
 
-use crate::done_work::DoneWork;
+use crate::done_work::{DoneWork, Sent};
 use crate::graph::StepIndex;
 use crate::state::{Cleanup, PlanState, StepState};
 
@@ -66,7 +66,8 @@ pub(crate) fn inputs_for(
         let what = "the inputs cannot be rendered";
         let undone = (reader != i).then(|| state.work_to_undo(reader)).flatten().map(|(_, work)| work);
         let names = own_names(state, i, undone, now_ms, limits)?;
-        let within = ScopeParts { inputs: None, locals: &names, reader: Some(reader), now_ms };
+        let sent = undone.map(|work| work.last);
+        let within = ScopeParts { locals: &names, reader: Some(reader), sent, ..ScopeParts::at(now_ms) };
         with_scope_and(state, i, within, |scope| expression::render(&step.inputs, scope, limits), what)?
     };
     Ok(with_answer(state, i, rendered))
@@ -329,6 +330,11 @@ fn scoped(step: &StepState) -> ScopedStep<'_> {
     ScopedStep { status: step.status, partial: step.partial, outputs: step.outputs.as_ref(), failure }
 }
 
+/// A step that had not ended when what is undone was sent.
+fn open_step() -> ScopedStep<'static> {
+    ScopedStep { status: StepStatus::Pending, partial: false, outputs: None, failure: None }
+}
+
 /// Evaluates an expression that sees the goal, the step's dependencies, all final steps and the names of its step. Its
 /// failure is permanent.
 fn with_own_names<T>(
@@ -399,6 +405,8 @@ struct ScopeParts<'a> {
     locals: &'a [(&'a str, Json)],
     /// The step that loads stored payloads, when it is another one.
     reader: Option<StepIndex>,
+    /// What it undoes was sent then: it sees what that saw.
+    sent: Option<Sent>,
     /// Unix milliseconds.
     now_ms: u64,
 }
@@ -422,13 +430,21 @@ fn with_scope_and<T>(
     let dependencies = &state.plan.steps[i].dependencies;
     let look = |id: &str| {
         let step = &state.steps[state.graph.find(id)?];
+        if let Some(sent) = within.sent {
+            // A revision may have taken the step out since, and its dependencies with it.
+            return Some(if step.ended > sent.seq { open_step() } else { scoped(step) });
+        }
         let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
         seen.then(|| scoped(step))
     };
     let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(within.reader.unwrap_or(i))));
     let scope = scope.with_meter(&state.meter);
     let step = &state.steps[i];
-    let now_ms = if step.status.is_in_flight() { step.queued_ms } else { within.now_ms };
+    let now_ms = match within.sent {
+        Some(sent) => sent.ms,
+        None if step.status.is_in_flight() => step.queued_ms,
+        None => within.now_ms,
+    };
     let scope = scope.with_inputs(within.inputs).with_locals(within.locals).with_now(now_ms);
     evaluate(&scope).map_err(|e| {
         if e.code == PAYLOAD_NEEDED {

@@ -221,7 +221,7 @@ impl Turn<'_> {
         if self.status_of(i).is_final() {
             return Err(self.refuse_step(i, "a final step cannot be changed"));
         }
-        if !self.state.is_its_turn(i) {
+        if self.state.runs_later(i) {
             return Err(self.refuse_step(i, "it runs once the outcome of the plan is known"));
         }
         Ok(i)

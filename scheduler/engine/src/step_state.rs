@@ -34,6 +34,8 @@ pub(crate) struct StepState {
     pub(crate) queued_ms: u64,
     /// The number of the event that first sent it, or ran it in the engine; 0 before.
     pub(crate) sent: u64,
+    /// The number of the event that first ended it; 0 before.
+    pub(crate) ended: u64,
     pub(crate) started_ms: u64,
     pub(crate) finished_ms: u64,
     pub(crate) worker: Option<WorkerId>,
@@ -131,6 +133,7 @@ impl StepState {
             due_ms: 0,
             queued_ms: 0,
             sent: 0,
+            ended: 0,
             started_ms: 0,
             finished_ms: 0,
             worker: None,

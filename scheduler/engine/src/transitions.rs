@@ -33,7 +33,7 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Approved(_) => from(status, &[S::AwaitingApproval], S::Ready),
         StepEvent::QuestionAsked(_) => from(status, &[S::Pending], S::AwaitingApproval),
         StepEvent::Answered(_) => from(status, &[S::AwaitingApproval], S::Pending),
-        StepEvent::Recalled(_) => from(status, &[S::Queued, S::Running, S::Retrying], S::Pending),
+        StepEvent::Recalled(_) => from(status, &[S::Ready, S::Queued, S::Running, S::Retrying], S::Pending),
         StepEvent::Decomposed(_) => from(status, &[S::Running], S::Ready),
         StepEvent::Expanded(_) => from(status, &[S::Ready], S::Ready),
         StepEvent::Queued(_) => from(status, &[S::Ready], S::Queued),

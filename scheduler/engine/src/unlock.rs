@@ -31,7 +31,7 @@ impl Turn<'_> {
     /// Handles the consequences of ended steps until nothing changes. A loop, because dependency chains may be long.
     pub(crate) fn propagate(&mut self) {
         loop {
-            if self.state.is_final() {
+            if self.state.is_final() || self.state.is_kept() {
                 self.finished.clear();
                 return;
             }

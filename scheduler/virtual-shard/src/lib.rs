@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use goalmill_common::agent::Agent;
+use goalmill_common::blob_ref;
 use goalmill_common::command::{Submit, Verb};
 use goalmill_common::config::HookPoints;
 use goalmill_common::event::{Event, PlanEvent, Record};
@@ -22,7 +23,9 @@ use goalmill_engine::{
     Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, FamilyUse, InputRecording, PlanState, Rejection,
     StepIndex, SubmitCommand, Timer, TokenKey, can_dispatch_in_family, decide, decide_in_family, settle_family, submit,
 };
+use goalmill_expression::Payload;
 use goalmill_plan::validate::Policy;
+use serde_json::Value;
 
 /// Bytes of recorded inputs of one plan.
 const RECORDED_BYTES_MAX: usize = 16 << 20;
@@ -65,6 +68,8 @@ pub struct VirtualShard {
     answers: VecDeque<(usize, Command)>,
     /// Cached outputs until a time, Unix milliseconds.
     cache: BTreeMap<String, (u64, Json)>,
+    /// Stored payloads by their keys.
+    payloads: BTreeMap<String, Payload>,
     /// Events that were sent, as a scheduler keeps them.
     kept: Vec<ExternalEvent>,
     /// The agents that planners and the router see.
@@ -106,6 +111,7 @@ impl VirtualShard {
             planning: VecDeque::new(),
             answers: VecDeque::new(),
             cache: BTreeMap::new(),
+            payloads: BTreeMap::new(),
             kept: Vec::new(),
             agents,
         }
@@ -205,6 +211,17 @@ impl VirtualShard {
         true
     }
 
+    /// Stores a payload, as a worker does with large outputs.
+    pub fn store_payload(&mut self, key: String, payload: Payload) {
+        self.payloads.insert(key, payload);
+    }
+
+    /// Puts stored payloads in the place of references to them.
+    pub fn with_payloads(&self, mut value: Value) -> Value {
+        blob_ref::replace(&mut value, &mut |key| self.payloads.get(key).map(|payload| payload.json().clone()));
+        value
+    }
+
     /// Tasks that were sent since the last call.
     pub fn take_tasks(&mut self) -> Vec<Task> {
         std::mem::take(&mut self.tasks)
@@ -270,11 +287,15 @@ impl VirtualShard {
                 self.cache.insert(cache_key, (self.now_ms.saturating_add(ttl_ms), outputs));
             }
             Effect::LoadPayloads { step, payloads } => {
-                let missing = |payload: goalmill_engine::NeededPayload| {
-                    let message = format!("`{}` is stored nowhere: a test has no store of payloads", payload.key);
-                    (payload.key, Err(Failure::new(FailureClass::Permanent, "PAYLOAD_MISSING", message)))
+                let found = |payload: goalmill_engine::NeededPayload| {
+                    let missing = || {
+                        let message = format!("`{}` is stored nowhere", payload.key);
+                        Failure::new(FailureClass::Permanent, "PAYLOAD_MISSING", message)
+                    };
+                    let stored = self.payloads.get(&payload.key).cloned().ok_or_else(missing);
+                    (payload.key, stored)
                 };
-                let payloads = payloads.into_iter().map(missing).collect();
+                let payloads = payloads.into_iter().map(found).collect();
                 self.answers.push_back((key, Command::PayloadsLoaded { step, payloads }));
             }
             Effect::AwaitEvent { step } => {

@@ -42,6 +42,6 @@ fn show(file: &str) -> std::io::Result<()> {
     let plan = case.plan().map_err(|issues| Error::other(format!("{issues:?}")))?;
     let driven = drive(&plan, &case.script);
     let order = driven.as_ref().map_or_else(|_| Vec::new(), |run| run.asks.clone());
-    let expected = run(&plan, &case.script, &order);
+    let expected = run(&plan, &case.script, &order, None);
     writeln!(stdout(), "seen {driven:#?}\nby the laws {expected:#?}\n{:?}", check_engine(&case))
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::case::Case;
 use crate::engine_driver::{Stopped, drive};
-use crate::interpreter::{Undecided, run};
+use crate::interpreter::run;
 use crate::run::{Ask, Run, StepEnd};
 use crate::script::{Act, Does, Script};
 
@@ -122,11 +122,7 @@ pub fn confluent(case: &Case, prefix: &str) -> Result<Confluent, Incomparable> {
             Err(Stopped::Refused(_)) => return Err(Incomparable::Invalid),
         });
         known.shuffle(&mut random);
-        let run = match run(&plan, &script, &known) {
-            Ok(run) => run,
-            Err(Undecided::Tie) => continue,
-            Err(Undecided::Stuck | Undecided::Random) => return Err(Incomparable::Undecided),
-        };
+        let Ok(run) = run(&plan, &script, &known, Some(seed)) else { return Err(Incomparable::Undecided) };
         let outcome = Outcome::of(&run, prefix);
         if *expected.get_or_insert_with(|| outcome.clone()) != outcome {
             return Err(Incomparable::Timed);
@@ -146,7 +142,7 @@ pub fn confluent(case: &Case, prefix: &str) -> Result<Confluent, Incomparable> {
 pub fn unanswered(confluent: &Confluent, prefix: &str) -> Vec<(String, String)> {
     let Confluent { case, expected } = confluent;
     let Ok(plan) = case.plan() else { return Vec::new() };
-    let Ok(whole) = run(&plan, &case.script, &[]) else { return Vec::new() };
+    let Ok(whole) = run(&plan, &case.script, &[], None) else { return Vec::new() };
     let mut times = BTreeMap::<&str, usize>::new();
     let mut found = Vec::new();
     for ask in &whole.asks {
@@ -155,7 +151,7 @@ pub fn unanswered(confluent: &Confluent, prefix: &str) -> Vec<(String, String)> 
         let acts = script.acts.entry(ask.action.clone()).or_default();
         acts.extend((acts.len()..=*time).map(|n| case.script.act(&ask.action, n)));
         acts[*time].does = if acts[*time].does == Does::Refuse { Does::Answer(json!({})) } else { Does::Refuse };
-        if run(&plan, &script, &whole.asks).is_ok_and(|run| Outcome::of(&run, prefix) == *expected) {
+        if run(&plan, &script, &whole.asks, None).is_ok_and(|run| Outcome::of(&run, prefix) == *expected) {
             found.push((ask.action.clone(), without_times(&ask.inputs).to_string()));
         }
         *time += 1;
@@ -172,7 +168,7 @@ fn with_moment(case: &Case, plan: &Plan, expected: &Outcome, prefix: &str) -> Re
         script
     };
     let length_ms = |script: &Script| {
-        let run = run(plan, script, &[]).ok()?;
+        let run = run(plan, script, &[], None).ok()?;
         (Outcome::of(&run, prefix) == *expected).then_some(run.ended_ms)
     };
     let is_settled = |n: &usize| MOMENTS_MS[*n..].iter().all(|at_ms| length_ms(&at(*at_ms)).is_some());
@@ -211,10 +207,7 @@ fn with_random_times(plan: &Plan, script: &Script, random: &mut StdRng) -> (Plan
     let (mut plan, mut script) = (plan.clone(), script.clone());
     change_times(&mut plan, random);
     for (action, acts) in &mut script.acts {
-        acts.extend((acts.len()..ACTS).map(|time| {
-            let Act { does, tokens, .. } = Script::default().act(action, time);
-            Act { after_ms: 0, does, tokens }
-        }));
+        acts.extend((acts.len()..ACTS).map(|time| Act { after_ms: 0, ..Script::default().act(action, time) }));
         for act in acts {
             act.after_ms = if act.does == Does::Lost { random.random_range(10_000..29_000) } else { short(random) };
         }

@@ -2,19 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use goalmill_common::blob_ref;
+use goalmill_common::call::{CallWait, CallWaitKind, RecordedCall, SuspendedCall};
+use goalmill_common::callback::{CallbackError, CallbackReport};
 use goalmill_common::command::{Planned, Submit, Verb};
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::AttemptToken;
 use goalmill_common::json::Json;
+use goalmill_common::keys::Keys;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_common::report::{Report, What};
 use goalmill_common::revision::Change;
 use goalmill_common::task::Task;
 use goalmill_engine::{Command, PlanState};
+use goalmill_expression::Payload;
 use goalmill_virtual_shard::VirtualShard;
+use serde_json::Value;
 
 use crate::interpreter::attempt::CUT;
 use crate::run::{Ask, Run, step_ends};
@@ -40,9 +46,17 @@ struct Driver<'c> {
     asks: Vec<Ask>,
     times: BTreeMap<String, usize>,
     /// By time and number.
-    reports: BTreeMap<(u64, usize), Report>,
+    reports: BTreeMap<(u64, usize), Sent>,
     events: usize,
     deeds: usize,
+}
+
+/// What an agent sends.
+#[derive(Clone)]
+enum Sent {
+    Report(Report),
+    /// The outcome of an accepted task.
+    Callback(Report),
 }
 
 /// Runs a plan by the engine.
@@ -99,21 +113,82 @@ impl Driver<'_> {
     }
 
     fn forget(&mut self, token: &AttemptToken) {
-        self.reports.retain(|_, report| report.token != *token);
+        let is_other = |sent: &Sent| matches!(sent, Sent::Report(report) if report.token == *token);
+        self.reports.retain(|_, sent| !is_other(sent));
     }
 
     fn start(&mut self, task: &Task) {
         let at_ms = self.shard.now_ms - START_MS;
-        let (action, inputs) = (task.action.clone(), task.inputs.value());
+        let (action, inputs) = (task.action.clone(), self.shard.with_payloads(task.inputs.value()));
         let time = self.times.entry(action.clone()).or_default();
         let act = self.script.act(&action, *time);
         *time += 1;
         self.asks.push(Ask { at_ms, action, inputs });
         // A report that is not current changes nothing.
         drop(self.shard.report(report(task, What::Started)));
-        if let Some(report) = outcome(task, &act) {
-            self.reports.insert((self.shard.now_ms + act.after_ms, self.asks.len()), report);
+        if act.records {
+            let n = u32::try_from(task.calls.len() + 1).unwrap_or(u32::MAX);
+            let call = Some(Box::new(RecordedCall { n, name: "call".into(), ..RecordedCall::default() }));
+            drop(self.shard.report(Report { call, ..report(task, What::Call) }));
         }
+        let number = 2 * self.asks.len();
+        let outcome = outcome(task, &act)
+            .map(|report| if act.stores && act.accepts_ms.is_none() { self.store(report, number) } else { report });
+        let now_ms = self.shard.now_ms;
+        match act.accepts_ms.filter(|_| task.callback.is_some()) {
+            None => self.reports.extend(outcome.map(|report| ((now_ms + act.after_ms, number), Sent::Report(report)))),
+            Some(accepts_ms) => {
+                let wait = CallWait::new(CallWaitKind::Callback, "");
+                let call = SuspendedCall { n: 0, name: "callback".into(), inputs: None, wait };
+                let accepted = Report { suspended: Some(Box::new(call)), ..report(task, What::Suspended) };
+                self.reports.insert((now_ms + accepts_ms, number), Sent::Report(accepted));
+                let at_ms = now_ms + accepts_ms + act.after_ms;
+                self.reports.extend(outcome.map(|report| ((at_ms, number + 1), Sent::Callback(report))));
+            }
+        }
+    }
+
+    /// Stores the outputs of a report as workers do: by fields, or as a whole.
+    fn store(&mut self, report: Report, number: usize) -> Report {
+        let mut store = |value: &Value, name: &str| {
+            let text = value.to_string();
+            let key =
+                Keys::new("goalmill").plan_blob(&report.plan, &format!("{number}{name}")).expect("a plan has a shard");
+            self.shard.store_payload(key.clone(), Payload::parse(&text).expect("it was written just now"));
+            blob_ref::to_json(&key, text.len()).value()
+        };
+        let outputs = report.outputs.as_ref().map(|outputs| match outputs.value() {
+            Value::Object(fields) if number.is_multiple_of(4) => {
+                fields.iter().map(|(name, value)| (name.clone(), store(value, name))).collect()
+            }
+            whole @ (Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_)) => store(&whole, ""),
+        });
+        Report { outputs: outputs.map(Json::from), ..report }
+    }
+
+    fn deliver(&mut self, sent: Sent) {
+        let report = match sent {
+            Sent::Report(report) => return drop(self.shard.report(report)),
+            Sent::Callback(report) => report,
+        };
+        let Some(key) = self.shard.members().iter().position(|member| *member.state.id() == report.plan) else {
+            return;
+        };
+        let error = report.failure.map(|failure| CallbackError {
+            class: Some(failure.class),
+            code: Some(failure.code),
+            ..CallbackError::default()
+        });
+        let outcome = CallbackReport { outputs: report.outputs, error, tokens: report.tokens, cost: None };
+        let (step, attempt) = (report.step, report.attempt);
+        let verb = Verb::ReportCallback { step, attempt, report: Box::new(outcome) };
+        // An attempt that has ended takes none.
+        drop(self.shard.command(key, None, Command::Verb(verb)));
     }
 
     /// Moves the clock to what happens next, and lets it happen. Returns whether there was something.
@@ -125,8 +200,8 @@ impl Driver<'_> {
         let Some(now_ms) = [report_ms, event_ms, deed_ms, due_ms].into_iter().flatten().min() else { return false };
         self.shard.now_ms = self.shard.now_ms.max(now_ms);
         if report_ms == Some(now_ms) {
-            let report = self.reports.pop_first();
-            drop(report.map(|(_, report)| self.shard.report(report)));
+            let sent = self.reports.pop_first();
+            sent.into_iter().for_each(|(_, sent)| self.deliver(sent));
         } else if event_ms == Some(now_ms) {
             let event = &self.script.events[self.events];
             self.events += 1;
@@ -150,7 +225,9 @@ impl Driver<'_> {
         Run {
             status: root.status(),
             code: root.ended().and_then(|ended| Some(ended.failure.as_ref()?.code.clone())),
-            steps: step_ends(root.view(false).steps, |id| results.get(id).cloned()),
+            steps: step_ends(root.view(false).steps, |id| {
+                results.get(id).cloned().map(|outputs| self.shard.with_payloads(outputs))
+            }),
             ended_ms: self.shard.now_ms - START_MS,
             tokens: root.usage().tokens,
             laws: Default::default(),

@@ -9,11 +9,11 @@ use crate::run::Run;
 use crate::script::{Does, Wish};
 
 /// The names of features, as the table shows them.
-pub const FEATURES: [&str; 39] = [
+pub const FEATURES: [&str; 43] = [
     "dependency", "join", "condition", "status", "retry", "timeout", "fallback", "expected", "skip", "continue",
     "loop", "map", "plan", "wait", "event", "undo", "always", "parallel", "sequential", "failures", "budget",
     "deadline", "cancel", "busy", "refuse", "cut", "lost", "silent", "failed", "partial", "resource", "approve",
-    "pause", "leave", "byhand", "ask", "edit", "phase", "delay",
+    "pause", "leave", "byhand", "ask", "edit", "phase", "delay", "cache", "callback", "calls", "blob",
 ];
 
 /// The features of a case; what agents did counts as far as they were asked.
@@ -42,7 +42,11 @@ pub fn features(case: &Case, plan: &Plan, run: &Run) -> BTreeSet<&'static str> {
     let mut times = std::collections::BTreeMap::<&str, usize>::new();
     for ask in &run.asks {
         let time = times.entry(&ask.action).or_default();
-        match case.script.act(&ask.action, *time).does {
+        let act = case.script.act(&ask.action, *time);
+        note("callback", act.accepts_ms.is_some());
+        note("calls", act.records);
+        note("blob", act.stores);
+        match act.does {
             Does::Answer(_) => {}
             Does::Busy => note("busy", true),
             Does::Refuse => note("refuse", true),
@@ -97,5 +101,6 @@ fn of_step(step: &Step, found: &mut BTreeSet<&'static str>) {
     note("ask", step.ask.is_some());
     note("approve", step.approve.is_some());
     note("resource", step.resource.is_some());
+    note("cache", step.cache.is_some());
     step.plan.as_deref().into_iter().for_each(|plan| of_plan(plan, found));
 }

@@ -14,8 +14,13 @@ const ACTS: usize = 6;
 
 /// A random case.
 pub fn generate(seed: u64) -> Case {
-    let mut generator =
-        Generator { random: StdRng::seed_from_u64(seed), steps: 0, script: Script::default(), has_budget: false };
+    let mut generator = Generator {
+        random: StdRng::seed_from_u64(seed),
+        steps: 0,
+        script: Script::default(),
+        has_budget: false,
+        cached: Vec::new(),
+    };
     generator.has_budget = generator.one_in(6);
     let document = generator.plan(0);
     generator.deeds();
@@ -35,6 +40,8 @@ struct Generator {
     steps: usize,
     script: Script,
     has_budget: bool,
+    /// Actions whose outputs are cached.
+    cached: Vec<String>,
 }
 
 /// A step that others may depend on.
@@ -202,11 +209,20 @@ impl Generator {
     }
 
     fn agent(&mut self, step: &mut Map<String, Value>, depth: u32) {
-        let action = format!("a{}", self.steps);
-        self.acts(&action, 8);
+        let mut action = format!("a{}", self.steps);
+        let is_cached = self.one_in(8);
+        match self.cached.last() {
+            Some(known) if is_cached && self.random.random() => action.clone_from(known),
+            _ => self.acts(&action, 8),
+        }
+        let calls_back = !is_cached && self.one_in(10);
+        if calls_back {
+            step.insert("callback".into(), true.into());
+            self.call_back(&action);
+        }
         let mut inputs = Map::from_iter([("x".to_owned(), json!(self.below(5)))]);
         step.insert("agent_type".into(), "w".into());
-        step.insert("action".into(), action.into());
+        step.insert("action".into(), action.clone().into());
         self.retry(step);
         if self.one_in(3) {
             step.insert("timeout".into(), format!("{}ms", 5_000 + self.below(40_000)).into());
@@ -220,7 +236,7 @@ impl Generator {
             step.insert("expected_outputs".into(), json!(["n"]));
         }
         match self.below(8) {
-            0 => self.repeat(step),
+            0 if !is_cached => self.repeat(step),
             1 | 2 if depth < DEPTH_MAX && !self.has_budget => self.map(step, &mut inputs),
             _ => {}
         }
@@ -228,13 +244,23 @@ impl Generator {
             inputs.insert("round".into(), "{{ iteration }}".into());
         }
         step.insert("inputs".into(), inputs.into());
+        if is_cached {
+            let ttl = format!("{}ms", 1 + self.below(90_000));
+            let cache = json!({"key": "{{ inputs.x }}", "ttl": ttl});
+            step.insert("cache".into(), if self.one_in(3) { true.into() } else { cache });
+            self.cached.push(action);
+        }
         if self.one_in(6) && !step.contains_key("for_each") {
             step.insert("resource".into(), "r".into());
         }
         if self.one_in(2) {
             let action = format!("u{}", self.steps);
             self.acts(&action, 1);
-            let inputs = json!({"of": "{{ inputs.x }}", "got": "{{ outputs.n | default('none') }}"});
+            let mut inputs = json!({"of": "{{ inputs.x }}", "got": "{{ outputs.n | default('none') }}"});
+            if self.one_in(2) {
+                // Undo steps see the inputs that were sent.
+                inputs["saw"] = "{{ inputs.y | default('none') }}".into();
+            }
             let mut undo = Map::from_iter([("action".to_owned(), Value::from(action)), ("inputs".to_owned(), inputs)]);
             self.retry(&mut undo);
             step.insert("undo".into(), undo.into());
@@ -373,6 +399,15 @@ impl Generator {
         }
     }
 
+    /// Lets the agent accept the tasks, and report by callback.
+    fn call_back(&mut self, action: &str) {
+        let mut acts = self.script.acts.remove(action).unwrap_or_default();
+        for act in acts.iter_mut().filter(|act| !matches!(act.does, Does::Cut | Does::Lost)) {
+            act.accepts_ms = (self.below(4) > 0).then(|| 1 + self.below(9_000));
+        }
+        self.script.acts.insert(action.to_owned(), acts);
+    }
+
     /// - `trouble`: how many of twenty acts do not complete.
     fn acts(&mut self, action: &str, trouble: u64) {
         let mut acts: Vec<Act> = (0..ACTS).map(|_| self.act(trouble)).collect();
@@ -399,6 +434,7 @@ impl Generator {
         };
         let tokens = if self.has_budget { self.below(15) } else { 0 };
         let is_counted = !matches!(does, Does::Silent | Does::Lost);
-        Act { after_ms, does, tokens: if is_counted { tokens } else { 0 } }
+        let tokens = if is_counted { tokens } else { 0 };
+        Act { tokens, records: self.one_in(6), stores: self.one_in(8), ..Act::new(after_ms, does) }
     }
 }

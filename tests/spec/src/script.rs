@@ -36,6 +36,27 @@ pub struct Act {
     /// Tokens that the attempt uses up.
     #[serde(default)]
     pub tokens: u64,
+    /// The agent accepts the task after so many milliseconds, and its outcome comes by callback `after_ms` later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepts_ms: Option<u64>,
+    /// Whether the attempt records a call before anything else.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub records: bool,
+    /// Whether its outputs are stored, and its report has references to them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stores: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer asks so")]
+fn is_false(is: &bool) -> bool {
+    !is
+}
+
+impl Act {
+    /// An act without anything special.
+    pub fn new(after_ms: u64, does: Does) -> Self {
+        Self { after_ms, does, tokens: 0, accepts_ms: None, records: false, stores: false }
+    }
 }
 
 /// How an attempt ends.
@@ -96,6 +117,11 @@ pub struct SentEvent {
 }
 
 impl Script {
+    /// Whether outputs are stored.
+    pub fn stores(&self) -> bool {
+        self.acts.values().flatten().any(|act| act.stores)
+    }
+
     /// When a person cancels the plan, milliseconds.
     pub fn cancel_ms(&self) -> Option<u64> {
         self.deeds.iter().find(|deed| deed.does == Wish::Cancel).map(|deed| deed.at_ms)
@@ -113,7 +139,7 @@ impl Script {
         let listed = self.acts.get(action).and_then(|acts| acts.get(time));
         listed.cloned().unwrap_or_else(|| {
             let after_ms = 1 + spread(action, time) % 40_000;
-            Act { after_ms, does: Does::Answer(json!({"n": time})), tokens: 0 }
+            Act::new(after_ms, Does::Answer(json!({"n": time})))
         })
     }
 }

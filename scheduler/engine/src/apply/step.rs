@@ -52,6 +52,9 @@ pub(super) fn apply_step(
         step.sent = seq;
     }
     step.attempt = attempt;
+    if step.ended == 0 && next.is_final() {
+        step.ended = seq;
+    }
     if next != old {
         step.clear_reason();
     }
@@ -75,7 +78,7 @@ pub(super) fn apply_step(
     if state.begun_ms == 0 && event.executes() {
         state.begun_ms = record.time_ms;
     }
-    state.fold_work(i, old, begins, event);
+    state.fold_work(i, old, begins, record, event);
     fold_consequences(state, i, event);
     if let StepEvent::Cancelled(cancelled) = event {
         state.note_not_undone(&cancelled.not_undone);

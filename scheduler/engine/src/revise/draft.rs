@@ -77,10 +77,16 @@ impl<'a> RevisionDraft<'a> {
         (self.delta, self.issues)
     }
 
-    /// A completed step cannot be removed together with the step that would undo it.
+    /// A completed step cannot be removed together with the step that would undo it, nor a loop whose iterations have
+    /// plans that can be undone: these are undone when the plan ends.
     fn refuse_lost_undos(&mut self) {
         let state = self.state;
         let removed = self.delta.removed.clone();
+        for i in removed.iter().copied().filter(|i| state.kept_attempts().any(|(kept, _)| kept == *i)) {
+            let id = &state.plan.steps[i].id;
+            let detail = format!("what iterations of `{id}` have done can be undone only when the plan ends");
+            self.refuse("STEP_FINAL", detail, format!("skip `{id}` instead"));
+        }
         let is_lost = |i: &StepIndex| {
             let is_done = state.steps[*i].status == StepStatus::Completed && state.needs_undo(*i);
             is_done && state.undo_of(*i).is_none_or(|undo| removed.contains(&undo))

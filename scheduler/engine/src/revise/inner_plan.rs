@@ -9,7 +9,7 @@ pub(crate) fn into_plan(step: &mut Step, plan: Option<Plan>) {
     step.agent_type = "".into();
     step.action = String::new();
     step.plan = plan.map(Box::new);
-    (step.fallback, step.cache, step.wait) = (None, None, None);
+    (step.fallback, step.cache, step.wait, step.callback) = (None, None, None, false);
     step.timeout_ms = None;
 }
 

@@ -10,12 +10,12 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_expression as expression;
 use serde_json::{Value, json};
 
-use super::plan_run::{PlanRun, Stage, failure, invalid};
+use super::plan_run::{End, PlanRun, Stage, failure, invalid};
 use super::seen::Locals;
 use super::step_run::{Begun, Part, StepRun, Work};
 use super::world::World;
 use crate::law::Law;
-use crate::script::{Act, Does, SentEvent};
+use crate::script::{Act, Does};
 
 /// The code of an attempt whose answer was a 5xx or a cut connection.
 pub(crate) const CUT: &str = "HTTP_503";
@@ -23,7 +23,7 @@ pub(crate) const CUT: &str = "HTTP_503";
 pub(super) const UNEXPECTED: &str = "UNEXPECTED_RESULT";
 
 impl PlanRun {
-    /// Asks the agent of the step at the end of a path.
+    /// Asks the agent of the step at the end of a path, or does it at once.
     pub(super) fn ask(&mut self, path: &[usize], world: &mut World<'_>) {
         let Some((i, rest)) = path.split_first() else { return };
         if !rest.is_empty() {
@@ -33,18 +33,38 @@ impl PlanRun {
             };
             return inner.into_iter().for_each(|inner| inner.ask(rest, world));
         }
+        if !self.steps[*i].asks_agent() {
+            return self.begin(*i, world);
+        }
         let inputs = match self.inputs(*i) {
             Ok(inputs) => inputs,
             Err(failure) => return self.give_up(*i, failure, world),
         };
+        let cached = world.cached(self.cache_key(*i, &inputs.value()).as_ref());
         let step = &mut self.steps[*i];
+        if let Some(outputs) = cached.filter(|outputs| step.misses(&outputs.value()).is_none()) {
+            // Nothing was done that could be undone.
+            step.outputs = Some(outputs);
+            return step.end(StepStatus::Completed);
+        }
         step.begun.get_or_insert(Begun { ms: world.now_ms, asks: world.asks.len() });
         step.last_ms = world.now_ms;
         let act = world.ask(step.action(), inputs.value());
+        let act = Act { accepts_ms: act.accepts_ms.filter(|_| step.spec.callback), ..act };
         step.piece().inputs = inputs;
-        let ends_ms = (act.does != Does::Silent).then(|| world.now_ms + act.after_ms);
+        let after_ms = act.accepts_ms.or((act.does != Does::Silent).then_some(act.after_ms));
+        let ends_ms = after_ms.map(|after_ms| world.now_ms + after_ms);
         let limit_ms = world.now_ms + step.spec.run_limit_ms(&Limits::default());
         step.work = Work::Out { act, ends_ms, limit_ms };
+    }
+
+    /// Under what its outputs are cached.
+    pub(super) fn cache_key(&self, i: usize, inputs: &Value) -> Option<String> {
+        let step = &self.steps[i];
+        let cache = step.spec.cache.as_ref()?;
+        let locals = [self.locals(i), vec![("inputs".to_owned(), Json::of(inputs))]].concat();
+        let key = self.seen(i).render_text(&cache.key, &locals).ok()?;
+        Some(format!("{} {key}", step.action()))
     }
 
     /// Begins a step that needs no agent.
@@ -207,20 +227,28 @@ impl PlanRun {
         step.piece().unknown |= is_unknown;
         match act.does {
             Does::Answer(outputs) => {
-                let misses = |name: &String| outputs.get(name).is_none();
-                if step.spec.expected_outputs.iter().any(misses) {
+                if step.misses(&outputs).is_some() {
                     // It was done, and its answer is refused.
                     step.piece().unknown = true;
                     return self.fail(i, failure(FailureClass::ConstraintViolation, UNEXPECTED), world);
+                }
+                let inputs = step.piece().inputs.value();
+                let ttl_ms = step.spec.cache.as_ref().map(|cache| cache.ttl_ms);
+                if let (Some(key), Some(ttl_ms)) = (self.cache_key(i, &inputs), ttl_ms) {
+                    world.keep(key, Json::of(&outputs), ttl_ms);
                 }
                 self.complete_round(i, Json::from(outputs), false, world);
             }
             Does::Busy => self.fail(i, failure(FailureClass::Transient, "AGENT_BUSY"), world),
             Does::Cut => self.fail(i, failure(FailureClass::Transient, CUT), world),
             Does::Refuse => self.fail(i, failure(FailureClass::Permanent, "AGENT_REFUSED"), world),
+            Does::Silent if act.accepts_ms.is_some() => {
+                self.fail(i, failure(FailureClass::Timeout, "CALLBACK_TIMEOUT"), world);
+            }
             Does::Silent => self.fail(i, failure(FailureClass::Timeout, "STEP_TIMEOUT"), world),
             Does::Lost => {
-                step.lost += 1;
+                // Law 6.4: a loss counts only if nothing new was recorded.
+                step.lost += u32::from(!act.records);
                 if step.lost < Limits::default().lost_max {
                     step.work = Work::Ready;
                 } else {
@@ -262,7 +290,6 @@ impl PlanRun {
             if self.is_inside {
                 world.note(Law::OneEventOneWait);
             }
-            world.begin_wait((event.clone(), key.clone()), self.steps[0].spec.id.clone());
             if let Some(data) = world.take_event(&event, &key) {
                 return self.complete_round(i, data, false, world);
             }
@@ -283,36 +310,21 @@ impl PlanRun {
         self.steps[i].work = Work::Waiting { until_ms: Some(until_ms), event: None };
     }
 
-    /// How many plans have a step that waits for an event: this one, and those inside it.
-    pub(super) fn plans_awaiting(&self, event: &SentEvent) -> usize {
-        let awaits = |step: &StepRun| matches!(&step.work, Work::Waiting { event: Some((name, key)), .. } if *name == event.name && *key == event.key);
-        self.inside().map(|inner| inner.plans_awaiting(event)).sum::<usize>()
-            + usize::from(self.steps.iter().any(awaits))
+    /// Lets a wait for a new event take it: the first one of one plan. Returns whether there was one.
+    pub(super) fn offer_event(&mut self, world: &mut World<'_>) -> bool {
+        let mut plans = world.in_free_order(0..=self.steps.len()).into_iter();
+        plans.any(|i| match self.steps.get_mut(i) {
+            Some(step) => step.inside_mut().is_some_and(|inner| inner.offer_event(world)),
+            None => self.offer_to_own(world),
+        })
     }
 
-    /// Lets the first wait for a new event take it. Returns whether there was one.
-    pub(super) fn offer_event(&mut self, world: &mut World<'_>) -> bool {
+    fn offer_to_own(&mut self, world: &mut World<'_>) -> bool {
         for i in 0..self.steps.len() {
-            let step = &mut self.steps[i];
-            match &step.work {
-                Work::Inside => {
-                    if step.plans.last_mut().is_some_and(|inner| inner.offer_event(world)) {
-                        return true;
-                    }
-                }
-                Work::Waiting { event: Some((name, key)), .. } => {
-                    if let Some(data) = world.take_event(name, key) {
-                        self.complete_round(i, data, false, world);
-                        return true;
-                    }
-                }
-                Work::Waiting { event: None, .. }
-                | Work::Pending
-                | Work::Asked { .. }
-                | Work::Ready
-                | Work::Out { .. }
-                | Work::Backoff { .. }
-                | Work::Ended(_) => {}
+            let Work::Waiting { event: Some((name, key)), .. } = &self.steps[i].work else { continue };
+            if let Some(data) = world.take_event(name, key) {
+                self.complete_round(i, data, false, world);
+                return true;
             }
         }
         false
@@ -325,8 +337,9 @@ impl PlanRun {
         }
         for step in &self.steps {
             match &step.work {
-                Work::Out { ends_ms: Some(ends_ms), limit_ms, .. } => found.push(*ends_ms.min(limit_ms)),
-                Work::Out { ends_ms: None, limit_ms, .. } => found.push(*limit_ms),
+                Work::Out { ends_ms, limit_ms, .. } | Work::Accepted { ends_ms, limit_ms, .. } => {
+                    found.push(ends_ms.unwrap_or(u64::MAX).min(*limit_ms));
+                }
                 Work::Backoff { until_ms } | Work::Asked { until_ms, .. } => found.push(*until_ms),
                 Work::Waiting { until_ms, .. } => found.extend(until_ms),
                 Work::Pending | Work::Inside | Work::Ready | Work::Ended(_) => {}
@@ -335,48 +348,67 @@ impl PlanRun {
         self.inside().for_each(|inner| inner.due(found));
     }
 
-    /// Does what is due now.
-    pub(super) fn come_due(&mut self, world: &mut World<'_>) {
-        if self.stage == Stage::Running && self.deadline_ms <= world.now_ms {
-            let end = super::plan_run::End::failed(failure(FailureClass::Timeout, "PLAN_TIMEOUT"));
-            return self.begin_end(end, world);
+    /// Does one thing that is due now. Returns whether there was one.
+    pub(super) fn come_due(&mut self, world: &mut World<'_>) -> bool {
+        let (steps, left) = (self.steps.len(), self.left.len());
+        let mut places = world.in_free_order(0..=steps + left).into_iter();
+        places.any(|place| match place {
+            i if i < steps => self.step_comes_due(i, world),
+            n if n < steps + left => self.left[n - steps].come_due(world),
+            _ => self.reaches_deadline(world),
+        })
+    }
+
+    fn reaches_deadline(&mut self, world: &mut World<'_>) -> bool {
+        let is_late = self.stage == Stage::Running && self.deadline_ms <= world.now_ms;
+        if is_late {
+            self.begin_end(End::failed(failure(FailureClass::Timeout, "PLAN_TIMEOUT")), world);
         }
-        for i in 0..self.steps.len() {
-            let step = &mut self.steps[i];
-            match &step.work {
-                Work::Out { act, ends_ms: Some(ends_ms), limit_ms } if ends_ms.min(limit_ms) <= &world.now_ms => {
-                    let act = if ends_ms <= limit_ms {
-                        act.clone()
-                    } else {
-                        Act { does: Does::Silent, tokens: 0, ..act.clone() }
-                    };
-                    return self.take(i, act, world);
+        is_late
+    }
+
+    fn step_comes_due(&mut self, i: usize, world: &mut World<'_>) -> bool {
+        let step = &mut self.steps[i];
+        match &step.work {
+            Work::Out { act, ends_ms, limit_ms } if ends_ms.unwrap_or(u64::MAX).min(*limit_ms) <= world.now_ms => {
+                let is_answered = ends_ms.is_some_and(|ends_ms| ends_ms <= *limit_ms);
+                let act = act.clone();
+                if is_answered && act.accepts_ms.is_some() {
+                    let ends_ms = (act.does != Does::Silent).then(|| world.now_ms + act.after_ms);
+                    let limit_ms = world.now_ms + step.spec.run_limit_ms(&Limits::default());
+                    step.work = Work::Accepted { act, ends_ms, limit_ms };
+                } else if is_answered {
+                    self.take(i, act, world);
+                } else {
+                    self.take(i, Act::new(0, Does::Silent), world);
                 }
-                Work::Out { act, ends_ms: None, limit_ms } if *limit_ms <= world.now_ms => {
-                    let act = Act { tokens: 0, ..act.clone() };
-                    return self.take(i, act, world);
-                }
-                Work::Backoff { until_ms } if *until_ms <= world.now_ms => step.work = Work::Ready,
-                Work::Asked { until_ms, is_question } if *until_ms <= world.now_ms => {
-                    let is_question = *is_question;
-                    return self.decide_by_default(i, is_question, world);
-                }
-                Work::Waiting { until_ms: Some(until_ms), event } if *until_ms <= world.now_ms => {
-                    let is_event = event.is_some();
-                    let until_ms = *until_ms;
-                    return self.end_wait(i, is_event, until_ms, world);
-                }
-                Work::Inside
-                | Work::Out { .. }
-                | Work::Backoff { .. }
-                | Work::Asked { .. }
-                | Work::Waiting { .. }
-                | Work::Pending
-                | Work::Ready
-                | Work::Ended(_) => {}
             }
+            Work::Accepted { act, ends_ms, limit_ms } if ends_ms.unwrap_or(u64::MAX).min(*limit_ms) <= world.now_ms => {
+                let is_answered = ends_ms.is_some_and(|ends_ms| ends_ms <= *limit_ms);
+                let silent = Act { accepts_ms: Some(0), ..Act::new(0, Does::Silent) };
+                let act = if is_answered { act.clone() } else { silent };
+                self.take(i, act, world);
+            }
+            Work::Backoff { until_ms } if *until_ms <= world.now_ms => step.work = Work::Ready,
+            Work::Asked { until_ms, is_question } if *until_ms <= world.now_ms => {
+                let is_question = *is_question;
+                self.decide_by_default(i, is_question, world);
+            }
+            Work::Waiting { until_ms: Some(until_ms), event } if *until_ms <= world.now_ms => {
+                let (is_event, until_ms) = (event.is_some(), *until_ms);
+                self.end_wait(i, is_event, until_ms, world);
+            }
+            Work::Inside => return step.inside_mut().is_some_and(|inner| inner.come_due(world)),
+            Work::Out { .. }
+            | Work::Accepted { .. }
+            | Work::Backoff { .. }
+            | Work::Asked { .. }
+            | Work::Waiting { .. }
+            | Work::Pending
+            | Work::Ready
+            | Work::Ended(_) => return false,
         }
-        self.inside_mut().for_each(|inner| inner.come_due(world));
+        true
     }
 
     fn end_wait(&mut self, i: usize, is_event: bool, until_ms: u64, world: &mut World<'_>) {

@@ -26,8 +26,6 @@ const TURNS_MAX: u32 = 5_000;
 /// Why the laws do not say what happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undecided {
-    /// Two things happen in one millisecond, in an order that is free.
-    Tie,
     /// The plan waits for something that never comes.
     Stuck,
     /// The random part of a wait matters.
@@ -39,8 +37,10 @@ pub enum Undecided {
 /// - `order`: questions to agents in the order in which a driver saw them; followed where the laws leave the order free.
 ///   So the questions of the driver are a linear extension of what the laws demand if and only if they are those of the
 ///   result.
-pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided> {
-    let mut world = World::new(script, order);
+/// - `arbiter`: seed of the order of other things that happen in one millisecond, where it is free; without it they happen
+///   in the order of their lists.
+pub fn run(plan: &Plan, script: &Script, order: &[Ask], arbiter: Option<u64>) -> Result<Run, Undecided> {
+    let mut world = World::new(script, order, arbiter);
     let deadline_ms =
         START_MS + script.deadline_ms.unwrap_or(script.start_ms.unwrap_or(0) + Limits::default().plan_ms_max);
     let goal = Goal { budget: Budget { ..plan.budget }, ..Goal::default() };
@@ -49,16 +49,14 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided
     let mut deeds = script.deeds.iter();
     for _ in 0..TURNS_MAX {
         while root.settle(&mut world) {}
-        if world.is_tie {
-            return Err(Undecided::Tie);
-        }
         if root.is_ended() {
             return Ok(result(&root, world));
         }
         world.held = root.held();
         let mut ready = Vec::new();
-        root.find_ready(usize::MAX, &[], &world, &mut ready);
-        if let Some((_, path)) = ready.into_iter().min() {
+        root.find_ready(usize::MAX, &[], &mut world, &mut ready);
+        // Two steps may ask the same.
+        if let Some((_, path)) = world.in_free_order(ready).into_iter().min_by_key(|(place, _)| *place) {
             root.ask(&path, &mut world);
             continue;
         }
@@ -68,29 +66,33 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask]) -> Result<Run, Undecided
         let mut due: Vec<u64> = [deed_ms, event_ms, start_ms].into_iter().flatten().collect();
         root.due(&mut due);
         // A plan inside that begins late is over at once: time never goes back.
-        due.iter_mut().for_each(|at_ms| *at_ms = world.now_ms.max(*at_ms));
-        due.sort_unstable();
-        let Some(now_ms) = due.first().copied() else { return Err(Undecided::Stuck) };
-        if due.get(1) == Some(&now_ms) {
-            return Err(Undecided::Tie);
-        }
-        world.now_ms = now_ms;
-        if deed_ms == Some(now_ms) {
-            deeds.next().into_iter().for_each(|deed| root.heed(&deed.does, &mut world));
-        } else if start_ms == Some(now_ms) {
-            root.delay(false);
-        } else if event_ms == Some(now_ms) {
-            world.accept_event();
-            if root.plans_awaiting(&script.events[world.last_event()]) > 1 {
-                // The docs order the waits of one plan only.
-                return Err(Undecided::Tie);
+        let Some(due_ms) = due.into_iter().min() else { return Err(Undecided::Stuck) };
+        world.now_ms = world.now_ms.max(due_ms);
+        let from_outside = [(Outside::Deed, deed_ms), (Outside::Start, start_ms), (Outside::Event, event_ms)];
+        let now = from_outside.into_iter().filter(|(_, at_ms)| at_ms.is_some_and(|at_ms| at_ms <= world.now_ms));
+        let now = now.map(|(what, _)| Some(what)).chain([None]);
+        for what in world.in_free_order(now.collect::<Vec<_>>()) {
+            match what {
+                Some(Outside::Deed) => deeds.next().into_iter().for_each(|deed| root.heed(&deed.does, &mut world)),
+                Some(Outside::Start) => root.delay(false),
+                Some(Outside::Event) => {
+                    world.accept_event();
+                    root.offer_event(&mut world);
+                }
+                None if root.come_due(&mut world) => {}
+                None => continue,
             }
-            root.offer_event(&mut world);
-        } else {
-            root.come_due(&mut world);
+            break;
         }
     }
     Err(Undecided::Stuck)
+}
+
+/// What comes from outside.
+enum Outside {
+    Deed,
+    Start,
+    Event,
 }
 
 fn result(root: &PlanRun, world: World<'_>) -> Run {

@@ -2,11 +2,11 @@
 
 use goalmill_common::failure::FailureClass;
 use goalmill_common::json::Json;
-use goalmill_common::plan::ApprovalDefault;
+use goalmill_common::plan::{ApprovalDefault, StepKind};
 use goalmill_common::status::StepStatus;
 
 use super::plan_run::{End, PlanRun, Stage, failure};
-use super::step_run::{Part, Piece, StepRun, Work};
+use super::step_run::{Part, StepRun, Work};
 use super::world::World;
 use crate::script::{Wish, by_hand};
 
@@ -69,6 +69,7 @@ impl PlanRun {
             Work::Pending
             | Work::Ready
             | Work::Out { .. }
+            | Work::Accepted { .. }
             | Work::Backoff { .. }
             | Work::Waiting { .. }
             | Work::Inside
@@ -117,7 +118,8 @@ impl PlanRun {
         if self.steps[i].spec.ask.as_ref().is_some_and(|ask| ask.into.is_none()) {
             return self.complete_round(i, answer, false, world);
         }
-        self.open(i, world);
+        // It may begin as if nobody had been asked: not while something is undone.
+        self.steps[i].work = Work::Pending;
     }
 
     /// The decision about a step that waits for one.
@@ -139,6 +141,10 @@ impl PlanRun {
         let is_there = |step: &StepRun| matches!(step.part, Part::Main | Part::Always);
         let others = || self.steps.iter().filter(|other| other.spec.id != *id);
         let has_undo = self.undo.iter().any(|undo| undo.undoes.as_ref() == Some(id));
+        // What the plans of its iterations have done is undone at the end of this plan.
+        if step.spec.kind == StepKind::Plan && !self.undo_of(i, &Json::default(), world).is_empty() {
+            return false;
+        }
         is_there(step)
             && (has_undo || step.status() != Some(StepStatus::Completed))
             && !others().any(|other| !other.is_ended() && speaks(other))
@@ -146,7 +152,8 @@ impl PlanRun {
     }
 
     fn may_be_done(&self, i: usize, world: &mut World<'_>) -> bool {
-        matches!(self.steps[i].work, Work::Out { .. }) || !self.undo_of(i, &Json::default(), world).is_empty()
+        matches!(self.steps[i].work, Work::Out { .. } | Work::Accepted { .. })
+            || !self.undo_of(i, &Json::default(), world).is_empty()
     }
 
     /// Takes a step out. What it may have done is undone before anything else begins.
@@ -169,7 +176,7 @@ impl PlanRun {
                 inner.iter_mut().for_each(|inner| inner.begin_end(End::cancelled(), world));
                 self.left.extend(inner);
             }
-            Work::Out { .. } => step.piece().unknown = true,
+            Work::Out { .. } | Work::Accepted { .. } => step.piece().unknown = true,
             Work::Pending | Work::Asked { .. } | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } => {}
         }
         let step = &mut self.steps[i];
@@ -177,10 +184,10 @@ impl PlanRun {
         if is_skipped {
             return step.end(StepStatus::Skipped);
         }
-        // What may be done has these outputs.
-        let (round, is_fallback, outputs) = (step.round, step.is_fallback, Json::from(by_hand()));
-        let is_now = |piece: &&mut Piece| piece.unknown && piece.round == round && piece.is_fallback == is_fallback;
-        step.pieces.iter_mut().filter(is_now).for_each(|piece| piece.outputs = Some(outputs.clone()));
+        // What was tried last and may be done has these outputs.
+        let outputs = Json::from(by_hand());
+        let tried = step.pieces.last_mut().filter(|piece| piece.unknown && piece.outputs.is_none());
+        tried.into_iter().for_each(|piece| piece.outputs = Some(outputs.clone()));
         step.outputs = Some(outputs);
         step.end(StepStatus::Completed);
     }

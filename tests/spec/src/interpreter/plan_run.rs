@@ -124,26 +124,42 @@ impl PlanRun {
 
     /// Does one thing that needs no agent. Returns whether there was one.
     pub(super) fn settle(&mut self, world: &mut World<'_>) -> bool {
-        for i in 0..self.steps.len() {
-            if let Some(inner) = self.steps[i].inside_mut() {
-                if inner.settle(world) {
-                    return true;
-                }
-                if inner.is_ended() {
-                    self.leave(i, world);
-                    return true;
-                }
-            }
+        let (steps, left) = (self.steps.len(), self.left.len());
+        let mut places = world.in_free_order(0..=steps + left);
+        if world.is_inside_first {
+            places.sort_by_key(|place| *place == steps + left);
         }
-        for n in 0..self.left.len() {
-            if self.left[n].settle(world) {
-                return true;
-            }
-            if self.left[n].is_ended() {
-                self.tokens += self.left.remove(n).tokens;
-                return true;
-            }
+        places.into_iter().any(|place| match place {
+            i if i < steps => self.settle_inside(i, world),
+            n if n < steps + left => self.settle_left(n - steps, world),
+            _ => self.settle_own(world),
+        })
+    }
+
+    fn settle_inside(&mut self, i: usize, world: &mut World<'_>) -> bool {
+        let Some(inner) = self.steps[i].inside_mut() else { return false };
+        if inner.settle(world) {
+            return true;
         }
+        let is_ended = inner.is_ended();
+        if is_ended {
+            self.leave(i, world);
+        }
+        is_ended
+    }
+
+    fn settle_left(&mut self, n: usize, world: &mut World<'_>) -> bool {
+        if self.left[n].settle(world) {
+            return true;
+        }
+        let is_ended = self.left[n].is_ended();
+        if is_ended {
+            self.tokens += self.left.remove(n).tokens;
+        }
+        is_ended
+    }
+
+    fn settle_own(&mut self, world: &mut World<'_>) -> bool {
         match self.stage {
             Stage::Ended => false,
             Stage::Stopping if !self.left.is_empty() => false,
@@ -168,10 +184,13 @@ impl PlanRun {
             }
             return is_over;
         }
-        if current.iter().any(|i| self.unlock(*i, world)) {
+        let limit = self.passed_limit(world);
+        // A condition that reads what is stored takes time.
+        let waits = limit.is_some() && world.in_free_order([false, world.script.stores()])[0];
+        if !waits && world.in_free_order(current.iter()).into_iter().any(|i| self.unlock(*i, world)) {
             return true;
         }
-        if let Some(end) = self.passed_limit(world) {
+        if let Some(end) = limit {
             self.begin_end(end, world);
             return true;
         }
@@ -182,11 +201,9 @@ impl PlanRun {
             self.end_part(world);
             return true;
         }
-        let begins = |i: &usize| matches!(self.steps[*i].work, Work::Ready) && !self.steps[*i].asks_agent();
-        let next = current
-            .into_iter()
-            .filter(|_| !self.is_paused)
-            .find(|i| begins(i) && self.is_its_turn(*i) && self.has_place(*i, world));
+        let begins = |i: &usize| matches!(self.steps[*i].work, Work::Ready) && !self.takes_place(*i);
+        let may_begin = |i: &usize| !self.is_paused && begins(i) && self.is_its_turn(*i);
+        let next = world.in_free_order(current).into_iter().find(may_begin);
         next.into_iter().for_each(|i| self.begin(i, world));
         next.is_some()
     }
@@ -199,6 +216,11 @@ impl PlanRun {
         match self.joined(i) {
             Joined::Open => return false,
             Joined::Impossible => self.steps[i].end(StepStatus::Skipped),
+            // Its inputs have no value.
+            Joined::Met if self.steps[i].part == Part::Undo && self.steps[i].failure.is_some() => {
+                let failure = self.steps[i].failure.take();
+                failure.into_iter().for_each(|failure| self.give_up(i, failure, world));
+            }
             Joined::Met => match self.guard(i) {
                 Ok(true) => self.open(i, world),
                 Ok(false) => {
@@ -347,23 +369,15 @@ impl PlanRun {
         !current.iter().any(|i| self.steps[*i].is_begun()) && current.into_iter().find(is_ready) == Some(i)
     }
 
-    /// Whether there is a place for a step that is done at once. If others may take the last one, the order is free.
-    fn has_place(&self, i: usize, world: &mut World<'_>) -> bool {
-        let limit = self.plan.max_parallel.filter(|_| self.steps[i].is_instant());
-        let Some(limit) = limit.filter(|_| self.plan.strategy == Strategy::Parallel) else { return true };
-        let room = to_usize(limit).saturating_sub(self.out());
-        let others = self.current().into_iter().filter(|n| matches!(self.steps[*n].work, Work::Ready));
-        world.is_tie |= room > 0 && others.filter(|n| !self.steps[*n].is_instant()).count() >= room;
-        room > 0
+    /// Whether it begins in a place of its plan. A step that is done at once waits for one, too, and gives it back.
+    fn takes_place(&self, i: usize) -> bool {
+        let is_limited = self.plan.max_parallel.is_some() && self.plan.strategy == Strategy::Parallel;
+        self.steps[i].asks_agent() || is_limited && self.steps[i].is_instant()
     }
 
     /// The plans inside it that run.
     pub(super) fn inside(&self) -> impl Iterator<Item = &Self> {
         self.steps.iter().filter_map(StepRun::inside).chain(&self.left)
-    }
-
-    pub(super) fn inside_mut(&mut self) -> impl Iterator<Item = &mut Self> {
-        self.steps.iter_mut().filter_map(StepRun::inside_mut).chain(&mut self.left)
     }
 
     /// Attempts that are out in this plan and inside it.
@@ -379,14 +393,14 @@ impl PlanRun {
         own.chain(self.inside().flat_map(Self::held)).collect()
     }
 
-    /// Steps that an agent may be asked to do now, as paths from this plan, with their places in the order to follow.
+    /// Steps that may begin in a place now, as paths from this plan, with their places in the order to follow.
     ///
     /// Law 6.2: the limits of a plan hold for everything inside it. A step that holds a plan takes no place.
     pub(super) fn find_ready(
         &self,
         room: usize,
         path: &[usize],
-        world: &World<'_>,
+        world: &mut World<'_>,
         found: &mut Vec<(usize, Vec<usize>)>,
     ) {
         let limit = match self.plan.strategy {
@@ -400,14 +414,16 @@ impl PlanRun {
             if let Some(inner) = step.inside() {
                 inner.find_ready(room, &path, world, found);
             } else if matches!(step.work, Work::Ready)
-                && step.asks_agent()
+                && self.takes_place(i)
                 && !self.is_paused
                 && room > 0
                 && self.is_its_turn(i)
                 && world.is_free(step.spec.resource.as_deref())
             {
                 let inputs = self.inputs(i).map_or(Value::Null, |inputs| inputs.value());
-                found.push((world.place(step.action(), &inputs), path));
+                let place = world.place(step.action(), &inputs);
+                let is_seen = step.asks_agent() && world.cached(self.cache_key(i, &inputs).as_ref()).is_none();
+                found.push((if is_seen { place } else { world.in_free_order([0, usize::MAX])[0] }, path));
             }
         }
         for (n, inner) in self.left.iter().enumerate() {
@@ -444,10 +460,10 @@ impl PlanRun {
         }
     }
 
-    /// Steps that run when this one has failed.
+    /// Steps that run when this one has failed. A person who takes the last one out goes on without both.
     fn handlers(&self, i: usize) -> impl Iterator<Item = &StepRun> {
         let id = &self.steps[i].spec.id;
-        self.steps.iter().filter(move |step| step.spec.handles_failure_of(id))
+        self.steps.iter().filter(move |step| step.part != Part::Removed && step.spec.handles_failure_of(id))
     }
 
     /// Goes on after all steps of a part have ended.
@@ -506,7 +522,7 @@ impl PlanRun {
                         inner.begin_end(End::cancelled(), world);
                     }
                 }
-                Work::Out { .. } => {
+                Work::Out { .. } | Work::Accepted { .. } => {
                     step.piece().unknown = true;
                     step.end(StepStatus::Cancelled);
                 }

@@ -5,6 +5,7 @@ use goalmill_common::json::Json;
 use goalmill_common::number::whole_u64;
 use goalmill_common::plan::{Retry, Step, StepKind};
 use goalmill_common::status::StepStatus;
+use serde_json::Value;
 
 use super::plan_run::PlanRun;
 use super::seen::{Locals, SeenStep};
@@ -29,6 +30,12 @@ pub(super) enum Work {
     Ready,
     /// An agent works on it: what it does, and when. Times are Unix milliseconds.
     Out {
+        act: Act,
+        ends_ms: Option<u64>,
+        limit_ms: u64,
+    },
+    /// The agent has accepted the task: it holds neither a place nor a resource until its callback.
+    Accepted {
         act: Act,
         ends_ms: Option<u64>,
         limit_ms: u64,
@@ -128,6 +135,11 @@ impl StepRun {
         }
     }
 
+    /// An output that is expected, and missing.
+    pub(super) fn misses(&self, outputs: &Value) -> Option<&String> {
+        self.spec.expected_outputs.iter().find(|name| outputs.get(name.as_str()).is_none())
+    }
+
     /// Whether an agent does it.
     pub(super) fn asks_agent(&self) -> bool {
         self.spec.kind.needs_worker() && self.spec.for_each.is_none()
@@ -160,7 +172,9 @@ impl StepRun {
     /// Whether it has begun and not ended.
     pub(super) fn is_begun(&self) -> bool {
         match self.work {
-            Work::Out { .. } | Work::Backoff { .. } | Work::Waiting { .. } | Work::Inside => true,
+            Work::Out { .. } | Work::Accepted { .. } | Work::Backoff { .. } | Work::Waiting { .. } | Work::Inside => {
+                true
+            }
             Work::Pending | Work::Asked { .. } | Work::Ready | Work::Ended(_) => false,
         }
     }

@@ -7,7 +7,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_expression as expression;
 
 use super::attempt::{CUT, UNEXPECTED};
-use super::plan_run::{PlanRun, Stage};
+use super::plan_run::{PlanRun, Stage, invalid};
 use super::step_run::{Begun, Part, Piece, StepRun};
 use super::world::World;
 use crate::law::Law;
@@ -101,11 +101,7 @@ impl PlanRun {
                 let inputs = Json::of(&expression::literal(&inputs.value()));
                 StepRun::new(Step { inputs, ..spec }, Part::Undo)
             }
-            Err(_) => {
-                let mut step = StepRun::new(spec, Part::Undo);
-                step.end(StepStatus::Failed);
-                step
-            }
+            Err(error) => StepRun { failure: Some(invalid(error.code)), ..StepRun::new(spec, Part::Undo) },
         }
     }
 

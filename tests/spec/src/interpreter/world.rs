@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use serde_json::Value;
 
 use crate::law::Law;
@@ -25,15 +27,17 @@ pub(super) struct World<'c> {
     accepted: Vec<(usize, bool)>,
     /// Resources that attempts hold.
     pub(super) held: Vec<String>,
+    /// Cached outputs until a time, Unix milliseconds.
+    cache: BTreeMap<String, (u64, Json)>,
     pub(super) laws: BTreeSet<Law>,
-    /// The waits of each name and key that began in the last millisecond in which one did, by the first step of their plan.
-    begun: BTreeMap<(String, String), (u64, StepId)>,
-    /// Whether things met in one millisecond whose order is free, and matters.
-    pub(super) is_tie: bool,
+    /// Decides where the laws leave the order free. Without it, things happen in the order of the lists.
+    arbiter: Option<StdRng>,
+    /// Whether plans inside go on for as long as they can before the plan around them does.
+    pub(super) is_inside_first: bool,
 }
 
 impl<'c> World<'c> {
-    pub(super) fn new(script: &'c Script, order: &'c [Ask]) -> Self {
+    pub(super) fn new(script: &'c Script, order: &'c [Ask], arbiter: Option<u64>) -> Self {
         Self {
             script,
             now_ms: START_MS,
@@ -43,10 +47,18 @@ impl<'c> World<'c> {
             times: BTreeMap::new(),
             accepted: Vec::new(),
             held: Vec::new(),
+            cache: BTreeMap::new(),
             laws: BTreeSet::new(),
-            begun: BTreeMap::new(),
-            is_tie: false,
+            arbiter: arbiter.map(StdRng::seed_from_u64),
+            is_inside_first: arbiter.is_some_and(|seed| seed % 2 == 1),
         }
+    }
+
+    /// Things of one millisecond whose order is free, in an order.
+    pub(super) fn in_free_order<T>(&mut self, things: impl IntoIterator<Item = T>) -> Vec<T> {
+        let mut things: Vec<T> = things.into_iter().collect();
+        self.arbiter.iter_mut().for_each(|arbiter| things.shuffle(arbiter));
+        things
     }
 
     /// The place of a question in the order to follow; `usize::MAX` if it is not there.
@@ -79,18 +91,6 @@ impl<'c> World<'c> {
         self.accepted.push((self.accepted.len(), false));
     }
 
-    /// The place of the event that was accepted last.
-    pub(super) fn last_event(&self) -> usize {
-        self.accepted.len() - 1
-    }
-
-    /// Waits of two plans that begin in one millisecond take an earlier event in a free order.
-    pub(super) fn begin_wait(&mut self, event: (String, String), plan: StepId) {
-        let now = (self.now_ms, plan);
-        self.is_tie |= self.begun.get(&event).is_some_and(|(ms, other)| *ms == now.0 && *other != now.1);
-        self.begun.insert(event, now);
-    }
-
     /// Law 5.1: takes the first event of a name and key that was accepted and not taken.
     pub(super) fn take_event(&mut self, name: &str, key: &str) -> Option<Json> {
         let fits = |(n, taken): &&mut (usize, bool)| {
@@ -100,6 +100,17 @@ impl<'c> World<'c> {
         let (n, taken) = self.accepted.iter_mut().find(fits)?;
         *taken = true;
         Some(Json::of(&self.script.events[*n].data))
+    }
+
+    /// What is cached under a key now.
+    pub(super) fn cached(&self, key: Option<&String>) -> Option<Json> {
+        let (until_ms, outputs) = self.cache.get(key?)?;
+        (*until_ms > self.now_ms).then(|| outputs.clone())
+    }
+
+    /// - `ttl_ms`: how long it is kept.
+    pub(super) fn keep(&mut self, key: String, outputs: Json, ttl_ms: u64) {
+        self.cache.insert(key, (self.now_ms + ttl_ms, outputs));
     }
 
     /// Law 6.2: whether no other step of the family has the resource of a step.

@@ -43,7 +43,7 @@ impl Agent {
         let prefix = action.find('-').map_or(action, |end| &action[..=end]);
         let mut plans = self.plans.lock().expect("nobody panics with it");
         let Some((script, asks)) = plans.get_mut(prefix) else {
-            return Act { after_ms: 0, does: Does::Silent, tokens: 0 };
+            return Act::new(0, Does::Silent);
         };
         let time = asks.iter().filter(|ask| ask.action == action).count();
         asks.push(Ask { at_ms: 0, action: action.into(), inputs: inputs.clone() });
@@ -58,7 +58,7 @@ pub async fn serve(listener: tokio::net::TcpListener, agent: Arc<Agent>) -> Resu
 }
 
 async fn answer(State(agent): State<Arc<Agent>>, Path(worker): Path<usize>, Json(call): Json<Value>) -> Response {
-    let Act { after_ms, does, tokens } =
+    let Act { after_ms, does, tokens, .. } =
         agent.ask(call["task"]["action"].as_str().unwrap_or_default(), &call["inputs"]);
     if does != Does::Lost {
         sleep(Duration::from_millis(after_ms)).await;
