@@ -266,9 +266,9 @@ impl PlanState {
                 && self.stopped.is_empty())
     }
 
-    /// Whether a step's plan ends because this one does.
+    /// Whether the clean-up waits for the plan of a step.
     pub(crate) fn is_stopping(&self, i: StepIndex) -> bool {
-        self.cleanup.is_some() && self.holders.contains(&i) && !self.plan.steps[i].is_cleanup()
+        self.cleanup.as_ref().is_some_and(|cleanup| cleanup.is_stopping()) && self.holders.contains(&i)
     }
 
     /// Clean-up steps that are not final.

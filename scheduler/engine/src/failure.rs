@@ -149,8 +149,11 @@ impl Turn<'_> {
             if !self.status_of(i).is_in_flight() && !self.state.steps[i].awaits_plan() && !may_begin {
                 continue;
             }
-            if keeps && !is_kept && self.state.has_sub_plan(i) {
-                self.stop_sub_plan(i);
+            if keeps && self.state.has_sub_plan(i) {
+                // What undoes the items of a map that a revision took out goes on.
+                if !is_kept {
+                    self.stop_sub_plan(i);
+                }
                 continue;
             }
             if !keeps && self.state.has_sub_plan(i) {

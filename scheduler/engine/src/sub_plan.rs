@@ -103,8 +103,10 @@ impl Turn<'_> {
 
     /// The time limit of a sub-plan: the step's `timeout`, and the plan's deadline.
     fn sub_plan_due(&self, i: StepIndex) -> u64 {
-        let timeout_ms = self.state.plan.steps[i].timeout_ms;
-        let most = self.state.end_due_ms();
+        let spec = &self.state.plan.steps[i];
+        // What undoes the items of a map that a revision took out may go on after the deadline.
+        let longer_ms = if spec.undoes.is_some() { self.context.limits.cleanup_ms } else { 0 };
+        let (timeout_ms, most) = (spec.timeout_ms, self.state.end_due_ms().saturating_add(longer_ms));
         let due_ms = timeout_ms.map_or(most, |timeout_ms| self.after(timeout_ms).min(most));
         due_ms.max(1)
     }
@@ -140,7 +142,8 @@ impl Turn<'_> {
             }
             return Ok(());
         }
-        if self.state.is_stopping(i) && self.state.steps[i].attempt == attempt {
+        let ends_with_plan = self.state.is_stopping(i) && !self.state.plan.steps[i].is_cleanup();
+        if ends_with_plan && self.state.steps[i].attempt == attempt {
             self.inside_ended(i, end);
             return Ok(());
         }
@@ -173,7 +176,10 @@ impl Turn<'_> {
         let at = &self.state.steps[i];
         let duration_ms = Some(self.now_ms.saturating_sub(at.started_ms));
         let spent = Spent { cost: usage.cost, tokens: usage.tokens, split: None, duration_ms };
-        let (partial, failure_inside) = (status == PlanStatus::Partial, failure.clone().filter(|_| is_done));
+        let partial = status == PlanStatus::Partial;
+        // All items of a map were to be undone.
+        let is_done = is_done && !(partial && self.state.plan.steps[i].undoes.is_some());
+        let failure_inside = failure.clone().filter(|_| is_done);
         let failure = if is_done {
             self.output_mismatch(i, &outputs).map(Failure::with_unknown_outcome)
         } else {
@@ -263,6 +269,7 @@ impl PlanState {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let id = self.sub_plan_id(i);
         let SubPlanRequest { description, inputs, plan, budget, require_approval } = request;
+        let deadline_ms = if spec.undoes.is_some() { step.due_ms } else { step.due_ms.min(self.end_due_ms()) };
         let mut metadata = Map::new();
         metadata.insert("inputs".into(), inputs);
         if let Some(stored) = &spec.stored {
@@ -272,7 +279,7 @@ impl PlanState {
         let goal = Goal {
             description,
             constraints: self.accepted.goal.constraints.clone(),
-            deadline_ms: Some(step.due_ms.min(self.end_due_ms()).saturating_sub(1)),
+            deadline_ms: Some(deadline_ms.saturating_sub(1)),
             priority: self.priority(i),
             budget,
             namespace: self.accepted.goal.namespace.clone(),

@@ -32,7 +32,7 @@ impl PlanRun {
             }
             Wish::Answer(step) => {
                 if let Some(i) = self.find_asked(step, true) {
-                    self.take_answer(i, Json::from(by_hand()), world);
+                    self.take_answer(i, Json::from(by_hand()));
                 }
             }
             Wish::Remove(step) => {
@@ -108,15 +108,17 @@ impl PlanRun {
             return self.decide(i, default == ApprovalDefault::Approve, world);
         }
         match spec.ask.as_ref().and_then(|ask| ask.default.clone()) {
-            Some(answer) => self.take_answer(i, answer, world),
+            Some(answer) => self.take_answer(i, answer),
             None => self.give_up(i, failure(FailureClass::Timeout, "NO_ANSWER"), world),
         }
     }
 
-    fn take_answer(&mut self, i: usize, answer: Json, world: &mut World<'_>) {
+    fn take_answer(&mut self, i: usize, answer: Json) {
         self.steps[i].answer = Some(answer.clone());
         if self.steps[i].spec.ask.as_ref().is_some_and(|ask| ask.into.is_none()) {
-            return self.complete_round(i, answer, false, world);
+            // What a person gives is not undone.
+            self.steps[i].outputs = Some(answer);
+            return self.steps[i].end(StepStatus::Completed);
         }
         // It may begin as if nobody had been asked: not while something is undone.
         self.steps[i].work = Work::Pending;
@@ -162,7 +164,8 @@ impl PlanRun {
         let undo = self.undo_of(i, &Json::default(), world);
         self.steps[i].part = Part::Removed;
         self.steps[i].end(StepStatus::Revised);
-        self.steps.extend(undo);
+        let is_map = self.steps[i].spec.for_each.is_some();
+        self.steps.extend(undo.into_iter().map(|step| StepRun { goes_on: is_map, ..step }));
     }
 
     /// Passes over a step. What it has done so far may be undone later. A plan inside it is stopped, and ends before this

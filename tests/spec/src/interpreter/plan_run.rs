@@ -119,7 +119,9 @@ impl PlanRun {
             Stage::Always => &[Part::Always],
             Stage::Stopping | Stage::Ended => &[],
         };
-        (0..self.steps.len()).filter(|i| parts.contains(&self.steps[*i].part)).collect()
+        let is_stopping = self.stage == Stage::Stopping;
+        let is_current = |step: &StepRun| parts.contains(&step.part) || is_stopping && step.goes_on;
+        (0..self.steps.len()).filter(|i| is_current(&self.steps[*i])).collect()
     }
 
     /// Does one thing that needs no agent. Returns whether there was one.
@@ -164,7 +166,11 @@ impl PlanRun {
             Stage::Ended => false,
             Stage::Stopping if !self.left.is_empty() => false,
             Stage::Stopping => {
-                let is_still = self.steps.iter().filter(|step| step.part == Part::Main).all(StepRun::is_ended);
+                if self.current().into_iter().any(|i| self.unlock(i, world)) {
+                    return true;
+                }
+                let mut left = self.steps.iter().filter(|step| step.part == Part::Main || step.goes_on);
+                let is_still = left.all(StepRun::is_ended);
                 if is_still {
                     self.begin_undo(world);
                 }
@@ -339,7 +345,16 @@ impl PlanRun {
         if self.stage != Stage::Running {
             return None;
         }
-        let is_done = self.current().iter().all(|i| self.steps[*i].is_ended());
+        let current = self.current();
+        let is_done = current.iter().all(|i| self.steps[*i].is_ended());
+        // All items of a map that a person took out are undone before the failure of one counts.
+        let undone = self.steps.iter().find(|step| step.goes_on && step.status() == Some(StepStatus::Failed));
+        let is_open = |id| self.steps.iter().any(|step| step.goes_on && step.spec.id == id && !step.is_ended());
+        if let Some(failure) =
+            undone.filter(|step| !is_open(step.spec.id.clone())).and_then(|step| step.failure.clone())
+        {
+            return Some(End::failed(failure));
+        }
         if !is_done && self.goal.budget.tokens.is_some_and(|most| self.tokens > most) {
             if self.has_cleanup() {
                 world.note(Law::BudgetThroughCleanup);
@@ -455,7 +470,8 @@ impl PlanRun {
         }
         step.end(StepStatus::Failed);
         let is_handled = self.handlers(i).any(|handler| !handler.is_ended());
-        if on_failure == OnFailure::Abort && self.stage == Stage::Running && !is_handled {
+        let waits = self.steps[i].goes_on;
+        if on_failure == OnFailure::Abort && self.stage == Stage::Running && !is_handled && !waits {
             self.begin_end(End::failed(failure), world);
         }
     }
@@ -509,8 +525,11 @@ impl PlanRun {
         if !self.has_begun {
             self.stage = Stage::Ended;
         }
+        let begun = self.steps.iter().filter(|step| step.goes_on && step.begun.is_some());
+        let begun: Vec<_> = begun.map(|step| step.spec.id.clone()).collect();
         for step in &mut self.steps {
-            if step.part == Part::Undo && !step.is_ended() {
+            step.goes_on &= begun.contains(&step.spec.id);
+            if step.part == Part::Undo && !step.is_ended() && !step.goes_on {
                 step.work = Work::Pending;
             }
             match &step.work {
@@ -522,6 +541,7 @@ impl PlanRun {
                         inner.begin_end(End::cancelled(), world);
                     }
                 }
+                _ if step.goes_on => {}
                 Work::Out { .. } | Work::Accepted { .. } => {
                     step.piece().unknown = true;
                     step.end(StepStatus::Cancelled);

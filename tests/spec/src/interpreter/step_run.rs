@@ -89,6 +89,8 @@ pub(super) struct StepRun {
     pub(super) locals: Locals,
     pub(super) outputs: Option<Json>,
     pub(super) failure: Option<Failure>,
+    /// It undoes an item of a map that a person took out. Such undos that have begun go on when the plan ends.
+    pub(super) goes_on: bool,
     /// Whether it satisfies its dependents.
     pub(super) satisfies: bool,
     pub(super) partial: bool,
@@ -120,6 +122,7 @@ impl StepRun {
             locals: Vec::new(),
             outputs: None,
             failure: None,
+            goes_on: false,
             satisfies: false,
             partial: false,
             failures: 0,

@@ -58,7 +58,7 @@ impl PlanRun {
         let step = &self.steps[i];
         let is_done = |inner: &&PlanRun| {
             let status = inner.end.as_ref().map(|end| end.status);
-            matches!(status, Some(PlanStatus::Completed | PlanStatus::Partial))
+            inner.is_ended() && matches!(status, Some(PlanStatus::Completed | PlanStatus::Partial))
         };
         let mut undo: Vec<StepRun> = Vec::new();
         for inner in step.plans.iter().rev().filter(is_done) {
