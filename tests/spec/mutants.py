@@ -14,7 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "scheduler/engine/src"
-PLANS = 600
+PLANS = 2_000
 
 # Law, file, text, and what stands in its place.
 MUTANTS = [
@@ -27,6 +27,9 @@ MUTANTS = [
      "done.sort();\n        done.into_iter().map(|(_, _, i)| i).collect()"),
     ("4.4 completed plans inside", "kept_plans.rs", "if !is_done || self.parent().is_none()", "if is_done || self.parent().is_none()"),
     ("4.5 outputs of what is undone", "done_work.rs", "Some(GivenOutputs::Unknown) => None,", "Some(GivenOutputs::Unknown | GivenOutputs::OfStep) => None,"),
+    ("4.5 inputs that were sent", "render.rs", "if step.ended > sent.seq {", "if step.ended > u64::MAX - 1 {"),
+    ("4.3 what the cache gave is not undone", "done_work.rs", "if completed.cache_key.is_none() {", "if completed.cache_key.is_none() | true {"),
+    ("4.4 kept plans end with the plan around them", "unlock.rs", "if self.state.is_final() || self.state.is_kept() {", "if self.state.is_final() {"),
     ("5.1 one event, one wait", "apply/plan.rs", "state.events.get_or_insert_default().take_inside(&taken.id)", "drop(taken.id.len())"),
     ("6.2 places", "places.rs", "width < u32::MAX && taken_inside", "width == 0 && taken_inside"),
     ("6.2 resources", "places.rs", "    is_free\n}", "    is_free | true\n}"),
