@@ -18,7 +18,7 @@ PLANS = 2_000
 
 # Law, file, text, and what stands in its place.
 MUTANTS = [
-    ("1.1 what failed inside is partial", "sub_plan.rs", "(status == PlanStatus::Partial,", "(status == PlanStatus::Rejected,"),
+    ("1.1 what failed inside is partial", "sub_plan.rs", "let partial = status == PlanStatus::Partial;", "let partial = status == PlanStatus::Rejected;"),
     ("4.1 nothing cuts a clean-up off", "unlock.rs", "return self.advance_cleanup();\n            }\n            if let Some(i)",
      "return if self.has_too_many_failures() { self.finish_cleanup(\"\") } else { self.advance_cleanup() };\n            }\n            if let Some(i)"),
     ("4.2 plans inside end first", "state.rs", "self.stopping > 0", "self.stopping > 1_000"),

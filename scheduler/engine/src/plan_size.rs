@@ -22,6 +22,11 @@ pub(crate) fn reported_bytes(bytes: u64) -> u64 {
     bytes - bytes % unit
 }
 
+/// Steps as far as `limits.steps_max` goes: an undo step belongs to its step.
+pub(crate) fn steps_written<'s>(steps: impl IntoIterator<Item = &'s Step>) -> usize {
+    steps.into_iter().filter(|step| step.undoes.is_none()).count()
+}
+
 /// Steps of a plan and of the plans that are written inside it; each of these counts as one step more.
 pub(crate) fn count_steps(plan: &Plan) -> u64 {
     plan.steps.iter().map(count_step).sum()

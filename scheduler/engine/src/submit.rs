@@ -21,7 +21,7 @@ use goalmill_common::status::PlanStatus;
 use crate::decide::{Turn, after, decide, not_allowed};
 use crate::delayed_start::with_start;
 use crate::graph::PlanGraph;
-use crate::plan_size::count_steps;
+use crate::plan_size::{count_steps, steps_written};
 use crate::{Decision, Effect, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand};
 
 /// The result of [`submit()`].
@@ -121,9 +121,9 @@ fn refusal_of(context: &EngineContext, submit: &Submit) -> Option<String> {
 
 /// Why a plan cannot be run at all; a validated plan never is refused.
 fn refusal(context: &EngineContext, plan: &Plan) -> Option<String> {
-    let most = context.limits.steps_max;
-    if plan.steps.len() > most {
-        return Some(format!("the plan has {} steps, more than `steps_max` ({most})", plan.steps.len()));
+    let (steps, most) = (steps_written(&plan.steps), context.limits.steps_max);
+    if steps > most {
+        return Some(format!("the plan has {steps} steps, more than `steps_max` ({most})"));
     }
     let no_address = || plan.steps.iter().find_map(|step| context.no_callback_address(step));
     PlanGraph::new(plan).err().or_else(|| invalid_number(plan)).or_else(no_address)

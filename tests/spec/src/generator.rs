@@ -21,13 +21,13 @@ pub fn generate(seed: u64) -> Case {
         has_budget: false,
         cached: Vec::new(),
     };
-    generator.has_budget = generator.one_in(6);
+    generator.has_budget = generator.one_in(4);
     let document = generator.plan(0);
     generator.deeds();
-    if generator.one_in(8) {
+    if generator.one_in(5) {
         generator.script.deadline_ms = Some(10_000 + generator.below(120_000));
     }
-    if generator.one_in(12) {
+    if generator.one_in(6) {
         generator.script.start_ms = Some(1 + generator.below(60_000));
     }
     generator.script.events.sort_by_key(|event| event.at_ms);
@@ -86,7 +86,7 @@ impl Generator {
             let always: Vec<Value> = (0..=self.below(2)).map(|_| self.always(&earlier)).collect();
             plan.insert("always".into(), always.into());
         }
-        if self.one_in(8) {
+        if self.one_in(5) {
             plan.insert("phases".into(), json!([{"id": "p1"}, {"id": "p2"}]));
             let second = self.pick(steps.len() + 1);
             for (n, step) in steps.iter_mut().enumerate().filter(|_| self.below(4) > 0) {
@@ -96,13 +96,13 @@ impl Generator {
         plan.insert("steps".into(), steps.into());
         match self.below(12) {
             0 | 1 => drop(plan.insert("max_parallel".into(), (1 + self.below(2)).into())),
-            2 => drop(plan.insert("strategy".into(), "sequential".into())),
+            2 | 3 => drop(plan.insert("strategy".into(), "sequential".into())),
             _ => {}
         }
-        if self.one_in(10) {
+        if self.one_in(5) {
             plan.insert("failures_max".into(), self.below(2).into());
         }
-        if self.one_in(16) {
+        if self.one_in(10) {
             plan.insert("continue_on_failure".into(), true.into());
         }
         if self.one_in(16) {
@@ -151,7 +151,7 @@ impl Generator {
         step
     }
 
-    /// What people do: at most four deeds, no two in one millisecond.
+    /// What people do: no two deeds in one millisecond.
     fn deeds(&mut self) {
         let mut deeds = std::mem::take(&mut self.script.deeds);
         if self.one_in(6) {
@@ -165,7 +165,7 @@ impl Generator {
                 deeds.push(Deed { at_ms: at_ms + 1 + self.below(60_000), does: Wish::Resume });
             }
         }
-        if self.one_in(6) {
+        for _ in 0..[0, 0, 1, 2][self.pick(4)] {
             let step = format!("s{}", 1 + self.pick(self.steps));
             let at_ms = self.below(90_000);
             let does = match self.below(3) {

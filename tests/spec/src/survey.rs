@@ -10,6 +10,9 @@ use crate::law::Law;
 use crate::pairs::Pairs;
 use crate::run::Run;
 
+/// How often two features should meet.
+const OFTEN: u32 = 200;
+
 /// What many cases gave.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
@@ -51,16 +54,17 @@ impl Survey {
     /// The counts in words.
     pub fn summary(&self) -> String {
         let undecided: u32 = self.undecided.values().sum();
-        let pairs = self.pairs.rare(1).len();
+        let rare: Vec<String> = self.pairs.rare(OFTEN).iter().map(|(a, b, count)| format!("{a} {b} {count}")).collect();
         let laws: Vec<String> =
             self.laws.iter().map(|(law, (kept, differ))| format!("{law:?} {kept}/{differ}")).collect();
         format!(
             "{} plans kept the laws, {} differ, {undecided} undecided {:?}, invalid {:?}; \
-             {pairs} pairs never met\nlaws (kept/differ): {}",
+             pairs in less than {OFTEN} plans: {}\nlaws (kept/differ): {}",
             self.kept,
             self.found.len(),
             self.undecided,
             self.invalid,
+            rare.join(", "),
             laws.join(", ")
         )
     }

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use super::draft::RevisionDraft;
 use crate::PlanState;
 use crate::graph::StepIndex;
+use crate::plan_size::steps_written;
 
 /// The effect of a revision on each step: as it is resolved, and again as the log's events tell it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,9 +59,8 @@ pub(crate) fn resolve(
         let hint = "say what is to be added, changed, removed, skipped or tried again";
         return Err(vec![issue("NO_CHANGE", "/changes", "the changes leave the plan as it is", hint)]);
     }
-    let before = state.plan.steps.len();
     let most = limits.steps_max.saturating_mul(2);
-    if before + delta.added.len() > most {
+    if steps_written(state.plan.steps.iter().chain(&delta.added)) > most {
         let detail = format!("with the steps that were replaced the plan would have more than {most} steps");
         return Err(vec![issue("TOO_MANY_STEPS", "/changes", detail, "submit the remaining steps as a separate plan")]);
     }

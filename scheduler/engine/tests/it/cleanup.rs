@@ -352,3 +352,12 @@ fn an_undo_step_can_be_skipped_by_hand_and_failed_steps_are_retried() {
     world.finish();
     assert_eq!((world.state.status(), world.status("tidy")), (PlanStatus::Failed, StepStatus::Completed));
 }
+
+#[test]
+fn an_undo_step_is_none_of_the_steps_that_a_plan_may_have() {
+    let ids: Vec<String> = (0..6_000).map(|n| format!("s{n}")).collect();
+    let steps = ids.iter().flat_map(|id| [step(id, &[]), undo(id)]).collect();
+    let world = World::of(Plan { steps, ..Plan::default() });
+    assert!(world.context.limits.steps_max < 12_000);
+    assert_eq!(world.state.status(), PlanStatus::Running);
+}
