@@ -80,6 +80,12 @@ pub(super) fn read(fields: &Fields<'_, '_>, step: &mut Step) {
 
 fn warn_of_unused(fields: &Fields<'_, '_>, step: &mut Step) {
     for field in UNUSED.iter().filter_map(|name| fields.get(name)) {
+        if field.key == "action" && !step.action.is_empty() {
+            let detail = "a `wait` step has no agent: its action would never be done";
+            let hint = "do the action in a step of its own that depends on this one";
+            fields.context.error("CONFLICTING_FIELDS", &fields.at.key(field.key), detail, hint);
+            continue;
+        }
         let detail = format!("`{}` means nothing in a `wait` step", field.key);
         fields.context.warn("UNUSED_FIELD", &fields.at.key(field.key), detail, "remove it");
     }
@@ -290,6 +296,7 @@ mod tests {
             ),
             (json!({"id": "a", "wait": "1s", "for": "2s"}), "CONFLICTING_FIELDS /steps/0/for"),
             (json!({"id": "a", "wait": "1s", "ask": "When?"}), "INVALID_VALUE /steps/0/ask"),
+            (json!({"id": "a", "wait": "1s", "action": "x"}), "CONFLICTING_FIELDS /steps/0/action"),
             (json!({"id": "a", "event": "two words"}), "INVALID_ID /steps/0/event"),
             (json!({"id": "a", "event": "x", "key": "{{ steps.b.outputs }}"}), "REF_UNKNOWN_STEP /steps/0/key"),
             (json!({"id": "a", "event": "x", "on_timeout": "explode"}), "INVALID_VALUE /steps/0/on_timeout"),
@@ -303,10 +310,8 @@ mod tests {
         ] {
             assert_eq!(read_step(&step).map(drop), Err(vec![expected.to_owned()]), "{step}");
         }
-        let (read, warnings) =
-            read_step(&json!({"id": "a", "wait": "1s", "action": "x", "resource": "r"})).expect("ok");
-        assert_eq!(warnings, ["UNUSED_FIELD /steps/0/action", "UNUSED_FIELD /steps/0/resource"]);
-        assert_eq!((read.action.as_str(), read.resource), ("", None));
+        let (read, warnings) = read_step(&json!({"id": "a", "wait": "1s", "resource": "r"})).expect("ok");
+        assert_eq!((warnings, read.resource), (vec!["UNUSED_FIELD /steps/0/resource".to_owned()], None));
     }
 
     #[test]

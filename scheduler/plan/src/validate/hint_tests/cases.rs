@@ -599,6 +599,11 @@ pub(super) fn of_waits() -> Vec<HintCase> {
         step("INVALID_VALUE", json!({"kind": "message", "for": "2s"}), &[Set("/steps/0/kind", json!("wait"))]),
         step("UNUSED_FIELD", json!({"wait": "2s", "resource": "r"}), &[Remove("/steps/0/resource")]),
         step(
+            "CONFLICTING_FIELDS",
+            json!({"wait": "2s", "action": "x"}),
+            &[Remove("/steps/0/action"), Set("/steps/1", json!({"id": "b", "action": "x", "dependencies": ["a"]}))],
+        ),
+        step(
             "INVALID_VALUE",
             json!({"wait": "2s", "ask": "When?"}),
             &[Remove("/steps/0/ask"), Set("/steps/1", json!({"id": "b", "ask": "When?"}))],
