@@ -58,6 +58,16 @@ impl Agent {
         *self == Self::named(self.agent_type.clone())
     }
 
+    /// What its card says of an action.
+    pub fn offer(&self, action: &str) -> ActionOffer {
+        ActionOffer::of(self.actions.is_empty(), self.action(action).is_some())
+    }
+
+    /// The action of exactly this name.
+    pub fn action(&self, name: &str) -> Option<&Action> {
+        self.actions.iter().find(|action| !name.is_empty() && action.name == name)
+    }
+
     /// An agent of which only the name is known.
     pub fn named(agent_type: AgentType) -> Self {
         Self {
@@ -70,6 +80,38 @@ impl Agent {
             latency_ms: None,
             plans: false,
         }
+    }
+}
+
+/// What a card says of an action: who may do a step is decided by nothing else.
+///
+/// Names are compared exactly. Similar words may be shown as a hint; they choose nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionOffer {
+    /// It has the action.
+    Named,
+    /// It declares no actions, so that any may be asked of it.
+    Any,
+    /// It declares other actions only: it must not do the step.
+    None,
+    /// There is no card. One may be registered later, and is asked when a step is sent.
+    Unknown,
+}
+
+impl ActionOffer {
+    /// - `is_open`: whether the card declares no actions.
+    /// - `has_action`: whether it has one of exactly this name.
+    pub fn of(is_open: bool, has_action: bool) -> Self {
+        match (is_open, has_action) {
+            (_, true) => Self::Named,
+            (true, false) => Self::Any,
+            (false, false) => Self::None,
+        }
+    }
+
+    /// Whether an agent with this offer may be asked for the action; without an action, everybody may.
+    pub fn allows(self, action: &str) -> bool {
+        action.is_empty() || self != Self::None
     }
 }
 

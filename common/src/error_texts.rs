@@ -571,9 +571,10 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "UNKNOWN_ACTION",
-                "The agent type does not declare this action; or, for an `auto` step or a fallback action, no agent type \
-                does. Agent types without declared actions accept any. An agent that takes over a step needs the same \
-                action. `goalmill agent list` shows the actions.",
+                "The agent type does not declare this action; or, for a step without an agent type or a fallback action, \
+                no agent type does. Agent types without declared actions accept any, and get such a step if it names \
+                them or says `agent_type: auto`. An agent that takes over a step needs the same action. A step fails \
+                with it if the card of its agent type has changed. `goalmill agent list` shows the actions.",
             ),
             (
                 "INPUT_MISSING",
@@ -1096,6 +1097,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ("BOOK_FULL", "The book of the demo agency is full. Start the demo again."),
             ("PAYMENT_FAILED", "The payment of the demo trip has another status than `paid`."),
             ("DEMO_FAULT", "The demo agent failed because of `--demo-fault`."),
+            ("DEMO_TIMEOUT", "The demo agent timed out because of `--demo-fault`: what it did is unknown."),
+            ("DECLINED", "The demo agent declined the task because of `--demo-fault`."),
             ("FULLY_BOOKED", "The demo hotel is fully booked because of `--demo-fault hotel_agent=fully_booked`."),
             ("OVER_BUDGET", "The demo trip exceeds its budget."),
             ("NO_SUCH_AGENT", "The demo service has no agent of this name."),
@@ -1118,8 +1121,8 @@ pub const SECTIONS: &[CodeSection] = &[
             (
                 "FACT_GUESSED",
                 "A fact was read in the text only: no constraint states it, and the rule does not ask for it. The \
-                plan has a confidence of at most 0.3, and waits for approval with `planner.approve_guesses`. State \
-                the fact in the constraints if it is meant.",
+                plan has a confidence of at most 0.3, and waits for approval if it may change something \
+                (`planner.approve_guesses`). State the fact in the constraints if it is meant.",
             ),
             (
                 "GOAL_FIELD_DROPPED",
@@ -1208,25 +1211,15 @@ pub const SECTIONS: &[CodeSection] = &[
         title: "Agents and actions",
         codes: &[
             ("AGENT_NORMAL_FORM", "The agent type had the same letters in another spelling."),
-            ("AGENT_SIMILAR", "One agent type is clearly the most similar."),
+            ("AGENT_SIMILAR", "The agent type had one wrong letter."),
             ("AGENT_BY_ACTION", "Only one agent type has the action."),
             (
                 "AGENT_FROM_ACTION",
                 "The name of an agent type stood where actions stand, and no agent has such an action. The agent \
                 type does the step, with its only action if it has one.",
             ),
-            (
-                "ACTION_NORMAL_FORM",
-                "The action had the same letters, without brackets and alternatives: `TextToSpeech (English)` is \
-                `text_to_speech`.",
-            ),
-            (
-                "ACTION_SIMILAR",
-                "`Text Summarizer` is `summarization`: kinds and inputs fit, most of its words occur in the \
-                description, and its score is clearly above the next.",
-            ),
-            ("ACTION_ALIAS", "`OCR` is `read_image`: exactly one description contains that name or begins with it."),
-            ("ACTION_BY_KINDS", "`speech-to-text` is `transcribe`: the only action between these kinds of data."),
+            ("ACTION_NORMAL_FORM", "The action had the same letters in another spelling."),
+            ("ACTION_SIMILAR", "The action had one wrong letter."),
             (
                 "ACTION_FROM_AGENT",
                 "The agent type field had the name of an action; the only agent type with it does the step.",

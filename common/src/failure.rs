@@ -1,6 +1,6 @@
 //! Failures of attempts, and their classes.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Code of a lost attempt that no worker had: its task was on no stream.
 pub const TASK_MISSING: &str = "TASK_MISSING";
@@ -51,6 +51,32 @@ impl FailureClass {
     }
 }
 
+/// What is known of the work of a failed attempt; who makes the failure says it. It decides whether another agent may try,
+/// and whether the step is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureEffect {
+    /// Nothing was done: nothing was sent, or the agent refused.
+    None,
+    /// It may be done or not.
+    Unknown,
+}
+
+/// Reads an effect; `true` is how `outcome_unknown` said `unknown`.
+pub fn read_effect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<FailureEffect>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        Flag(bool),
+        Effect(FailureEffect),
+    }
+    Ok(match Option::<Given>::deserialize(deserializer)? {
+        Some(Given::Flag(true)) => Some(FailureEffect::Unknown),
+        Some(Given::Flag(false)) | None => None,
+        Some(Given::Effect(effect)) => Some(effect),
+    })
+}
+
 /// The failure of one attempt, as a worker or the scheduler reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Failure {
@@ -66,9 +92,16 @@ pub struct Failure {
     /// Further errors of the same attempt, at most 20; they have none of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Failure>,
-    /// The attempt may have done its work or not. Timeouts, losses and refused answers mean the same without it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub outcome_unknown: bool,
+    /// What is known of the work of the attempt. Without it timeouts, losses and refused answers mean `unknown`, and any
+    /// other failure `none`.
+    #[serde(
+        default,
+        alias = "outcome_unknown",
+        deserialize_with = "read_effect",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<FailureEffect>")]
+    pub effect: Option<FailureEffect>,
 }
 
 /// Errors, and suggested adjustments, that are kept of one report, at most each.
@@ -83,20 +116,30 @@ impl Failure {
             message: message.into(),
             retry_after_ms: None,
             errors: Vec::new(),
-            outcome_unknown: false,
+            effect: None,
         }
     }
 
     /// The failure of an attempt that may have done its work.
     #[must_use]
     pub fn with_unknown_outcome(self) -> Self {
-        Self { outcome_unknown: true, ..self }
+        Self { effect: Some(FailureEffect::Unknown), ..self }
+    }
+
+    /// The failure of an attempt that has done nothing.
+    #[must_use]
+    pub fn without_effect(self) -> Self {
+        Self { effect: Some(FailureEffect::None), ..self }
     }
 
     /// Whether the attempt may have done its work.
     pub fn may_be_done(&self) -> bool {
-        self.outcome_unknown
-            || matches!(self.class, FailureClass::Timeout | FailureClass::Lost)
-            || REFUSED_ANSWERS.contains(&self.code.as_str())
+        match self.effect {
+            Some(effect) => effect == FailureEffect::Unknown,
+            None => {
+                matches!(self.class, FailureClass::Timeout | FailureClass::Lost)
+                    || REFUSED_ANSWERS.contains(&self.code.as_str())
+            }
+        }
     }
 }

@@ -94,9 +94,14 @@ text_id! {
 pub const AUTO: &str = "auto";
 
 impl AgentType {
-    /// Whether the router is to choose: `auto`, or `TBD` as other formats spell it.
+    /// Whether the step asks the router to choose: `auto`, or `TBD` as other formats spell it.
     pub fn is_auto(&self) -> bool {
         matches!(self.as_str(), AUTO | "TBD" | "tbd")
+    }
+
+    /// Whether no agent type is named: the step asks the router, or says nothing.
+    pub fn is_open(&self) -> bool {
+        self.as_str().is_empty() || self.is_auto()
     }
 }
 

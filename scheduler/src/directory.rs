@@ -9,13 +9,14 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use goalmill_broker::{Broadcast, Broker, BrokerError, KeyTypeMismatch, QueueState, RefusedCard, Registry};
-use goalmill_common::agent::{Agent, HEARTBEATS_MISSED_MAX, WorkerBeat};
+use goalmill_common::agent::{ActionOffer, Agent, HEARTBEATS_MISSED_MAX, WorkerBeat};
 use goalmill_common::config::Settings;
 use goalmill_common::event::Route;
 use goalmill_common::id::AgentType;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
+use goalmill_engine::CardLookup;
 use goalmill_plan::validate::{Catalogue, Policy, permit_routed};
 use goalmill_planning::agent_planner::working_agents;
 use goalmill_router::{self as router, PlanRoutes, Router};
@@ -75,6 +76,12 @@ struct Known {
 fn count_quarantined(known: &Known) {
     let count = to_u32(known.quarantined.len());
     metrics::gauge!("goalmill_queues_quarantined").set(f64::from(count));
+}
+
+impl std::fmt::Debug for Directory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Directory").finish_non_exhaustive()
+    }
 }
 
 impl Directory {
@@ -329,6 +336,16 @@ impl Directory {
             tokio::time::sleep(REFRESH).await;
             while !reader.messages(BLOCK_MS).await?.iter().any(|said| matches!(said, Broadcast::AgentsChanged(_))) {}
         }
+    }
+}
+
+impl CardLookup for Directory {
+    fn offer(&self, agent_type: &AgentType, action: &str) -> ActionOffer {
+        self.router.offer(agent_type, action)
+    }
+
+    fn has_side_effect(&self, action: &str) -> bool {
+        self.router.has_side_effect(action)
     }
 }
 

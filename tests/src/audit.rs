@@ -507,7 +507,7 @@ mod tests {
                 // The first of two iterations was done by another agent.
                 let again = line(0, "step_retrying", "b", 1);
                 log.splice(3..3, [again, line(0, "step_queued", "b", 2)]);
-                log[3]["data"] = json!({"failure": {"class": "transient", "outcome_unknown": true}});
+                log[3]["data"] = json!({"failure": {"class": "transient", "effect": "unknown"}});
                 log[4]["data"]["agent_type"] = "y".into();
                 log[5]["attempt"] = 2.into();
                 (1..).zip(log.iter_mut()).for_each(|(seq, event)| event["seq"] = json!(seq));

@@ -12,6 +12,9 @@ const REFUSED_ANSWERS: [&str; 3] = ["ANSWER_EMPTY", "ANSWER_INVALID", "OUTPUT_TO
 
 /// Whether an attempt that failed like that may have done its work.
 fn may_be_done(failure: &Value) -> bool {
+    if let Some(effect) = failure["effect"].as_str() {
+        return effect == "unknown";
+    }
     let is_unknown = failure["outcome_unknown"].as_bool().unwrap_or(false);
     let is_cut = matches!(failure["class"].as_str(), Some("timeout" | "lost"));
     is_unknown || is_cut || failure["code"].as_str().is_some_and(|code| REFUSED_ANSWERS.contains(&code))

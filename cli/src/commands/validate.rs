@@ -20,7 +20,11 @@ pub async fn run(context: &CommandContext, file: &str) -> CommandResult {
         context.client.validate(&document).await?
     } else {
         let preview = check(document.text.as_bytes(), &settings(None, &[])?.settings.limits);
-        if preview.plan.as_ref().is_some_and(|plan| plan.steps.iter().any(|step| step.agent_type.is_auto())) {
+        if preview
+            .plan
+            .as_ref()
+            .is_some_and(|plan| plan.steps.iter().any(|step| step.kind.needs_worker() && step.agent_type.is_open()))
+        {
             context.screen.note("steps for `auto` are routed by a server only; name one with `--server URL`");
         }
         preview

@@ -204,7 +204,7 @@ impl ExecutionPolicy {
             }
             step.retry = self.retry.unwrap_or(step.retry);
             step.timeout_ms = step.timeout_ms.or(self.timeout_ms);
-            if let Some(agent) = self.agent_type.as_ref().filter(|_| step.agent_type.is_auto()) {
+            if let Some(agent) = self.agent_type.as_ref().filter(|_| step.agent_type.is_open()) {
                 step.agent_type = agent.clone();
             }
         }

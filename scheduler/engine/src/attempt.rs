@@ -27,7 +27,6 @@ impl PlanState {
     fn task_of(&self, i: StepIndex, agent_type: AgentType, inputs: Json, context: &EngineContext) -> Task {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let accepted = &self.accepted;
-        let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());
         Task {
             plan: accepted.plan_id.clone(),
             family: self.parent().map(|parent| parent.family().clone()),
@@ -35,7 +34,7 @@ impl PlanState {
             attempt: step.attempt,
             token: self.token(i, context.token_key).expect("the step exists"),
             agent_type,
-            action: other.unwrap_or(&spec.action).clone(),
+            action: self.action_of(i).to_owned(),
             description: spec.description.clone(),
             inputs,
             expected_outputs: spec.expected_outputs.clone(),
@@ -53,6 +52,13 @@ impl PlanState {
 }
 
 impl PlanState {
+    /// What the next attempt of a step is asked to do.
+    pub(crate) fn action_of(&self, i: StepIndex) -> &str {
+        let spec = &self.plan.steps[i];
+        let fallback = spec.fallback.as_ref().filter(|_| self.steps[i].fallback);
+        fallback.and_then(|fallback| fallback.action.as_ref()).unwrap_or(&spec.action)
+    }
+
     /// The same for all attempts at the same work: one for each iteration, and in an undo step one for all that it undoes.
     fn idempotency_key(&self, i: StepIndex) -> String {
         let mut key = format!("{}:{}", self.accepted.plan_id, self.plan.steps[i].id);
@@ -86,7 +92,7 @@ impl Turn<'_> {
             self.fail_dispatch(i, failure);
             return Ok(());
         }
-        if let Some(failure) = self.cannot_afford(i) {
+        if let Some(failure) = self.refused_by_card(i).or_else(|| self.cannot_afford(i)) {
             self.fail_dispatch(i, failure);
             return Ok(());
         }
@@ -98,6 +104,12 @@ impl Turn<'_> {
             Err(why) => self.put_off_dispatch(i, why),
         }
         Ok(())
+    }
+
+    /// Why the agent type of a step must not do its action: cards change after a plan is routed, and some agent types get
+    /// theirs later.
+    fn refused_by_card(&self, i: StepIndex) -> Option<Failure> {
+        self.context.cards.refusal(self.state.queue(i)?, self.state.action_of(i))
     }
 
     /// Sends a step to a worker after a cache miss.

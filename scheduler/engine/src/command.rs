@@ -15,6 +15,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_plan::validate::Policy;
 
 use crate::HookAnswer;
+use crate::cards::Cards;
 use crate::family::FamilyUse;
 use crate::graph::StepIndex;
 use crate::kept_plans::KeptFate;
@@ -165,11 +166,13 @@ pub enum Timer {
 }
 
 /// Settings that decisions depend on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct EngineContext {
     pub limits: Limits,
     /// Which agents and actions steps may use, including steps of plans that agents return.
     pub policy: Policy,
+    /// What the cards of agents say: who may do a step is asked again when it is sent.
+    pub cards: Cards,
     /// The points at which hooks decide.
     pub hooks: HookPoints,
     /// Whether a model judges criteria that nothing else judges.

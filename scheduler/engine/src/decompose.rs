@@ -108,6 +108,9 @@ impl Turn<'_> {
         let agent_type = &self.state.plan.steps[i].agent_type;
         let mut plan = valid.into_plan();
         streaming::route_to(&mut plan, agent_type);
+        if let Some(refusal) = self.context.cards.refusal_of_plan(&plan) {
+            return Err(invalid(format!("the sub-plan of the agent is invalid: {}", refusal.message)));
+        }
         validate::permit_all(&mut plan, &self.context.policy).map_err(|issues| told(&issues))?;
         Ok(Some(plan))
     }

@@ -224,6 +224,12 @@ impl PlanState {
         self.failed_steps().any(|i| !self.is_handled(i))
     }
 
+    /// Whether steps are left out by a revision that no person decided.
+    pub(crate) fn has_left_out(&self) -> bool {
+        let is_out = |i: &StepIndex| self.steps[*i].status == StepStatus::Revised || self.steps[*i].is_left_out();
+        self.revising.left_out.iter().any(is_out)
+    }
+
     /// What a plan that ended in part tells the step around it: how many of its steps failed, or are partial, and the first
     /// of these.
     ///
@@ -232,7 +238,10 @@ impl PlanState {
         if status != PlanStatus::Partial {
             return None;
         }
-        let is_open = |i: StepIndex| self.steps[i].status == StepStatus::Failed && !self.is_handled(i);
+        let is_open = |i: StepIndex| {
+            let step = &self.steps[i];
+            step.is_left_out() || step.status == StepStatus::Failed && !self.is_handled(i)
+        };
         let error = |i: StepIndex| self.steps[i].failure().filter(|_| is_open(i));
         let errors = self.indices().filter_map(|i| Some((i, error(i).or_else(|| self.steps[i].errors().first())?)));
         let errors: Vec<(StepIndex, &Failure)> = errors.collect();

@@ -40,6 +40,7 @@ mod budget;
 mod call_budget;
 mod call_plan;
 mod callback;
+mod cards;
 mod checkpoint;
 mod cleanup;
 mod constraints;
@@ -88,6 +89,7 @@ mod replan_context;
 mod view;
 
 pub use apply::{ReplayError, apply, replay};
+pub use cards::{CardLookup, Cards};
 pub use command::{Closing, Command, EngineContext, Envelope, PlanAnswer, Rejection, SubPlanEnd, SubmitCommand, Timer};
 pub use decide::decide;
 pub use effect::{Decision, Effect};

@@ -36,9 +36,8 @@ impl Turn<'_> {
         let waits = failure.class == FailureClass::RateLimited;
         let failure = if waits { self.wait_as_told(i, failure, spent) } else { Some(failure) };
         let Some(failure) = failure else { return };
-        let spec = &self.state.plan.steps[i];
-        let (retry, fallback, step) = (spec.retry, spec.fallback.is_some(), &self.state.steps[i]);
-        let (failed, fallback) = (step.failures + 1, fallback && !step.fallback);
+        let retry = self.state.plan.steps[i].retry;
+        let failed = self.state.steps[i].failures + 1;
         if failure.class.is_retryable()
             && failure.code != WAIT_EXCEEDED
             && failed <= retry.max.min(self.context.limits.retries_max)
@@ -47,10 +46,20 @@ impl Turn<'_> {
             let wait_ms = retry.wait_ms(failed, self.draw()).max(asked);
             return self.retry(i, failure, Next { wait_ms, ..Next::default() }, spent);
         }
-        if fallback && failure.class != FailureClass::ConstraintViolation {
+        if self.may_fall_back(i, &failure) {
             return self.retry(i, failure, Next { fallback: true, ..Next::default() }, spent);
         }
         self.give_up(i, failure, spent);
+    }
+
+    /// Whether the fallback of a step may try after a failure. An action that changes something goes to it only if no
+    /// attempt may have done it.
+    fn may_fall_back(&self, i: StepIndex, failure: &Failure) -> bool {
+        let (spec, step) = (&self.state.plan.steps[i], &self.state.steps[i]);
+        let has_fallback = spec.fallback.is_some() && !step.fallback;
+        has_fallback
+            && failure.class != FailureClass::ConstraintViolation
+            && !(self.context.cards.has_side_effect(&spec.action) && (failure.may_be_done() || step.may_have_acted()))
     }
 
     /// Makes the step wait because its agent asks so, without using a retry. Returns the failure of a step that has

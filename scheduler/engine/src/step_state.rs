@@ -48,6 +48,8 @@ pub(crate) struct StepState {
 pub(crate) struct StepDetails {
     /// The failure of the last failed attempt.
     pub(crate) failure: Option<Failure>,
+    /// Whether an attempt of this iteration may have done its work, though it did not complete.
+    pub(crate) may_have_acted: bool,
     /// Why it was skipped, blocked or cancelled.
     pub(crate) reason: String,
     pub(crate) cause: Option<SkipCause>,
@@ -162,6 +164,16 @@ impl StepState {
     /// Since when its agents ask to wait.
     pub(crate) fn told_to_wait(&self) -> Option<ToldToWait> {
         self.details.as_ref().and_then(|details| details.told_to_wait)
+    }
+
+    /// Whether a revision passes the step over.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.status == StepStatus::Skipped && self.cause() == Some(SkipCause::Revision)
+    }
+
+    /// Whether an attempt of this iteration may have done its work, though it did not complete.
+    pub(crate) fn may_have_acted(&self) -> bool {
+        self.details.as_ref().is_some_and(|details| details.may_have_acted)
     }
 
     /// Why it was skipped.

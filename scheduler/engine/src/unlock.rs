@@ -208,7 +208,8 @@ impl Turn<'_> {
             return self.fail_plan(plan_failure(&step, failure));
         }
         let in_part = |step: &StepState| step.partial && step.status != StepStatus::Revised;
-        let is_partial = self.state.has_open_failure() || self.state.steps.iter().any(in_part);
+        let is_partial =
+            self.state.has_open_failure() || self.state.steps.iter().any(in_part) || self.state.has_left_out();
         let status = if is_partial { PlanStatus::Partial } else { PlanStatus::Completed };
         let status = self.status_by_criteria(status);
         if status == PlanStatus::Failed {

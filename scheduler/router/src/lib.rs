@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use goalmill_common::agent::Agent;
+use goalmill_common::agent::{ActionOffer, Agent};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::RouterSettings;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::AgentType;
 use goalmill_common::number::whole_u64;
 use goalmill_common::random::Random;
-use goalmill_plan::validate::{Durations, Measured};
+use goalmill_plan::validate::{Durations, Measured, names};
 
 mod agent_index;
 mod agent_rates;
@@ -119,25 +119,15 @@ impl RegistrySnapshot {
 
     fn offer(&self, agent_type: &AgentType, action: &str) -> ActionOffer {
         let Some(at) = self.positions.get(agent_type) else { return ActionOffer::Unknown };
-        if self.agents[*at].actions.is_empty() {
-            return ActionOffer::Any;
-        }
         let has = self.actions.get(action).is_some_and(|positions| positions.binary_search(at).is_ok());
-        if has { ActionOffer::Named } else { ActionOffer::None }
+        ActionOffer::of(self.agents[*at].actions.is_empty(), has)
     }
-}
 
-/// What the card of an agent type says of an action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ActionOffer {
-    /// It has the action.
-    Named,
-    /// It declares no actions, so any action may be asked of it.
-    Any,
-    /// It declares other actions only.
-    None,
-    /// The agent type is not registered.
-    Unknown,
+    /// Whether a card says that an action changes something.
+    fn has_side_effect(&self, action: &str) -> bool {
+        let positions = self.actions.get(action).into_iter().flatten().map(|at| &self.agents[*at]);
+        positions.filter_map(|agent| agent.action(action)).any(|action| action.side_effect)
+    }
 }
 
 /// Inputs of a ranking.
@@ -236,18 +226,30 @@ impl Router {
         read_lock(&self.registry).offer(agent_type, action)
     }
 
+    /// Whether a registered agent has an action of this name.
+    pub fn is_named(&self, action: &str) -> bool {
+        read_lock(&self.registry).actions.contains_key(action)
+    }
+
     /// Whether any registered agent has an action, or takes any.
-    pub fn is_offered(&self, action: &str) -> bool {
+    fn is_offered(&self, action: &str) -> bool {
         read_lock(&self.registry).able(action).is_none_or(|able| !able.is_empty())
     }
 
-    /// Names of actions: of an agent type, or of all; at most `most`.
-    pub fn action_names(&self, agent_type: Option<&AgentType>, most: usize) -> Vec<String> {
+    /// Whether any card says that an action changes something outside of its plan.
+    pub fn has_side_effect(&self, action: &str) -> bool {
+        read_lock(&self.registry).has_side_effect(action)
+    }
+
+    /// The names of actions nearest to one that nobody has, else the first ones: of an agent type, or of all; at most `most`.
+    pub fn near_actions(&self, agent_type: Option<&AgentType>, action: &str, most: usize) -> Vec<String> {
         let registry = read_lock(&self.registry).clone();
         let of_type = |agent: &&Agent| agent_type.is_none_or(|agent_type| agent.agent_type == *agent_type);
         let actions = registry.agents.iter().filter(of_type).flat_map(|agent| &agent.actions);
         let names: BTreeSet<&str> = actions.map(|action| action.name.as_str()).collect();
-        names.into_iter().take(most).map(str::to_owned).collect()
+        let near = names::nearest(action, names.iter().copied());
+        let names = if near.is_empty() { names.into_iter().take(most).collect() } else { near };
+        names.into_iter().map(str::to_owned).collect()
     }
 
     /// Whether an agent type is known to have no live worker.

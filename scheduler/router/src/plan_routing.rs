@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use goalmill_common::agent::ActionOffer;
 use goalmill_common::event::Route;
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::plan::{Fallback, Plan, Step};
@@ -9,7 +10,7 @@ use goalmill_common::problem::{ERRORS_MAX, Issue};
 use goalmill_common::text::shorten;
 use goalmill_plan::validate::no_live_worker;
 
-use crate::{ActionOffer, Router, Unroutable};
+use crate::{Router, Unroutable};
 
 /// Actions that a refusal lists.
 const LISTED_MAX: usize = 8;
@@ -57,14 +58,13 @@ impl PlanRouting<'_> {
             if let Some(inner) = &mut step.plan {
                 self.route_steps(inner, &format!("{}/plan", pointer()));
             }
-            if step.kind.is_inline() {
+            if !step.kind.needs_worker() || step.plan.is_some() {
                 continue;
             }
-            if step.agent_type.is_auto() {
+            if step.agent_type.is_open() {
                 self.route_step(step, &pointer());
-            } else if step.kind.needs_worker() && step.plan.is_none() {
-                let place = || format!("{}/action", pointer());
-                self.check_action(&step.agent_type, &step.action, place);
+            } else {
+                self.check_action(&step.agent_type, &step.action, || format!("{}/action", pointer()));
             }
             if step.fallback.is_some() {
                 self.route_fallback(step, &pointer());
@@ -74,19 +74,19 @@ impl PlanRouting<'_> {
 
     /// Notes an issue if the card of an agent type does not have an action.
     fn check_action(&mut self, agent_type: &AgentType, action: &str, pointer: impl FnOnce() -> String) {
-        if action.is_empty() || self.router.offer(agent_type, action) != ActionOffer::None {
+        if self.router.offer(agent_type, action).allows(action) {
             return;
         }
         let detail = format!("agent type `{agent_type}` has no action `{}`", shorten(action, ACTION_CHARS_MAX));
-        self.refuse_action(detail, Some(agent_type), pointer());
+        self.refuse_action(detail, action, Some(agent_type), pointer());
     }
 
-    /// Notes an issue that lists the actions of an agent type, or of all.
-    fn refuse_action(&mut self, detail: String, agent_type: Option<&AgentType>, pointer: String) {
+    /// Notes an issue that lists the nearest actions of an agent type, or of all.
+    fn refuse_action(&mut self, detail: String, action: &str, agent_type: Option<&AgentType>, pointer: String) {
         if self.issues.len() >= ERRORS_MAX {
             return;
         }
-        let names = self.router.action_names(agent_type, LISTED_MAX);
+        let names = self.router.near_actions(agent_type, action, LISTED_MAX);
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let hint = match names.as_slice() {
             [] => "register an agent that has it".to_owned(),
@@ -103,35 +103,29 @@ impl PlanRouting<'_> {
         if let Some(agent_type) = &fallback.agent_type {
             return self.check_action(agent_type, &action, place);
         }
-        // An agent type without a card may have the action; the one that takes any gets it if none has it by name.
-        let offer = self.router.offer(&step.agent_type, &action);
-        let is_kept = match offer {
-            ActionOffer::Named | ActionOffer::Unknown => true,
-            ActionOffer::Any | ActionOffer::None => action.is_empty() || step.agent_type.is_auto(),
-        };
-        if is_kept {
+        if action.is_empty() || self.router.offer(&step.agent_type, &action) == ActionOffer::Named {
             return;
         }
+        if !self.router.is_named(&action) {
+            // The agent type of the step takes any action, or has no card.
+            return self.check_action(&step.agent_type, &action, place);
+        }
         let text = format!("{} {}", step.description, crate::text_analysis::split_identifier(&action));
-        match self.router.choose_for(&text, &action) {
-            Ok(choice) if choice.agent_type == step.agent_type => {}
-            // Words choose no substitute for an agent type that takes any action.
-            Ok(choice)
-                if offer == ActionOffer::Any
-                    && self.router.offer(&choice.agent_type, &action) != ActionOffer::Named => {}
-            Err(_) if offer == ActionOffer::Any => {}
-            Ok(choice) => {
-                step.fallback = Some(Fallback { agent_type: Some(choice.agent_type), ..fallback });
-                self.routed.fallbacks.insert(step.id.clone());
-            }
-            Err(_) => {
-                let detail = format!("no agent has an action `{}`", shorten(&action, ACTION_CHARS_MAX));
-                self.refuse_action(detail, None, place());
-            }
+        if let Ok(choice) = self.router.choose_for(&text, &action) {
+            step.fallback = Some(Fallback { agent_type: Some(choice.agent_type), ..fallback });
+            self.routed.fallbacks.insert(step.id.clone());
         }
     }
 
     fn route_step(&mut self, step: &mut Step, pointer: &str) {
+        // An agent that takes any action is chosen by words only where the step says `auto`.
+        let may_choose = step.action.is_empty()
+            || self.router.is_named(&step.action)
+            || step.agent_type.is_auto() && self.router.is_offered(&step.action);
+        if !may_choose {
+            let detail = format!("no agent has an action `{}`", shorten(&step.action, ACTION_CHARS_MAX));
+            return self.refuse_action(detail, &step.action, None, format!("{pointer}/action"));
+        }
         match self.router.choose_for(&step_text(step), &step.action) {
             Ok(choice) => {
                 self.warn_if_unserved(&choice.agent_type, pointer);
@@ -143,10 +137,6 @@ impl PlanRouting<'_> {
                     confidence: Some(choice.confidence),
                     took_ms: None,
                 });
-            }
-            Err(_) if !self.router.is_offered(&step.action) => {
-                let detail = format!("no agent has an action `{}`", shorten(&step.action, ACTION_CHARS_MAX));
-                self.refuse_action(detail, None, format!("{pointer}/action"));
             }
             Err(unroutable) => self.issues.push(unroutable_issue(step, pointer, &unroutable)),
         }
@@ -167,7 +157,7 @@ pub fn auto_step_texts(plan: &Plan) -> Vec<String> {
     let mut texts = Vec::new();
     for step in &plan.steps {
         texts.extend(step.plan.iter().flat_map(|inner| auto_step_texts(inner)));
-        if step.agent_type.is_auto() && !step.kind.is_inline() {
+        if step.agent_type.is_open() && step.kind.needs_worker() {
             texts.push(step_text(step));
         }
     }

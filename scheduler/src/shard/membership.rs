@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Claim, InboxCursor, LiveSchedulers, Ownership};
 use goalmill_common::id::ShardId;
-use goalmill_engine::EngineContext;
+use goalmill_engine::{Cards, EngineContext};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -404,6 +404,7 @@ fn new_state(scheduler: &Scheduler, shards: &OwnedShards, shard: ShardId) -> Sha
         judge_model: scheduler.planners.judge().is_some(),
         limits: scheduler.settings.limits.clone(),
         policy: scheduler.policy.as_ref().clone(),
+        cards: Cards::of(scheduler.directory.clone()),
         hooks: scheduler.hooks.decided_points(),
         task_lease_ms: scheduler.settings.scheduler.task_lease_ms,
         reply: scheduler.broker.keys().reports(shard),

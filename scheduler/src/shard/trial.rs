@@ -163,6 +163,7 @@ fn run_case(case: Case, engine: Engine) {
     let hooks = HookPoints::default();
     let callback_base = "http://localhost".into();
     let context = EngineContext {
+        cards: Default::default(),
         judge_model: false,
         limits,
         policy,

@@ -248,6 +248,7 @@ mod tests {
     fn turns(now: Instant) -> Turns {
         let (limits, policy, reply) = (Limits::default(), Policy::default(), "reports".to_owned());
         let context = EngineContext {
+            cards: Default::default(),
             judge_model: false,
             limits,
             policy,

@@ -121,7 +121,7 @@ fn validated_plan(draft: Value, now_ms: u64, limits: &Limits) -> Result<(Goal, P
     let valid = validate::validate_plan_by(&converted.document, limits, &rules)
         .map_err(|issues| converted.locate(issues))?
         .with_notes(std::mem::take(&mut converted.notes));
-    if let Some(at) = valid.plan().steps.iter().position(|step| step.agent_type.is_auto()) {
+    if let Some(at) = valid.plan().steps.iter().position(|step| step.kind.needs_worker() && step.agent_type.is_open()) {
         return Err(vec![Issue {
             code: "UNROUTABLE".into(),
             pointer: format!("/steps/{at}/agent_type"),

@@ -20,8 +20,9 @@ use goalmill_common::report::Report;
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, FamilyUse, InputRecording, PlanState, Rejection,
-    StepIndex, SubmitCommand, Timer, TokenKey, can_dispatch_in_family, decide, decide_in_family, settle_family, submit,
+    Cards, Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, FamilyUse, InputRecording, PlanState,
+    Rejection, StepIndex, SubmitCommand, Timer, TokenKey, can_dispatch_in_family, decide, decide_in_family,
+    settle_family, submit,
 };
 use goalmill_expression::Payload;
 use goalmill_plan::validate::Policy;
@@ -84,6 +85,7 @@ impl VirtualShard {
         let context = EngineContext {
             limits,
             policy: Policy::default(),
+            cards: Cards::default(),
             hooks: HookPoints::default(),
             judge_model: false,
             task_lease_ms: LEASE_MS,

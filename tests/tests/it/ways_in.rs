@@ -1,6 +1,6 @@
 //! The same bad documents by every way in: the API, the stream, files at the command line, and registration.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use goalmill_common::wire::{Fields, GOAL_TYPE, NAMESPACE_FIELD, PLAN_TYPE};
 use goalmill_tests::dev::program;
 use goalmill_tests::installation::Installation;
@@ -84,6 +84,9 @@ async fn an_action_that_no_agent_has_is_refused_by_every_way_in() -> Result<()> 
     let it = Installation::embedded().await?;
     let card = r#"{"agent_type": "painter", "description": "Paints a picture", "actions": [{"name": "paint"}]}"#;
     by_api(&it, "/v1/agents", card).await?;
+    // It takes any action, and is asked only by those who name it or say `auto`.
+    let open = r#"{"agent_type": "helper", "description": "Paints a picture, and walls"}"#;
+    by_api(&it, "/v1/agents", open).await?;
     let refused = |place: &str| vec![("UNKNOWN_ACTION".to_owned(), place.to_owned())];
     let auto = r#"{"steps": [{"id": "a", "action": "paint_walls", "description": "Paint a picture"}]}"#;
     // The scheduler reads the card after it was registered.
@@ -95,7 +98,10 @@ async fn an_action_that_no_agent_has_is_refused_by_every_way_in() -> Result<()> 
     let named = |more: &str| format!(r#"{{"steps": [{{"id": "a", "agent_type": "painter"{more}}}]}}"#);
     let plans = [
         (auto.to_owned(), "/steps/0/action"),
-        (auto.replace("\"id\"", "\"agent_type\": \"auto\", \"id\""), "/steps/0/action"),
+        (auto.replace("\"id\"", "\"for_each\": [1], \"id\""), "/steps/0/action"),
+        (auto.replace("\"id\"", "\"repeat\": {\"until\": \"true\", \"max\": 2}, \"id\""), "/steps/0/action"),
+        (format!(r#"{{"steps": [{{"id": "p", "plan": {auto}}}]}}"#), "/steps/0/plan/steps/0/action"),
+        (named(r#", "action": "paint", "undo": {"action": "unpaint"}"#), "/steps/1/action"),
         (named(r#", "action": "paint_walls""#), "/steps/0/action"),
         (named(r#", "action": "paint", "fallback": {"action": "sing"}"#), "/steps/0/fallback"),
     ];
@@ -112,11 +118,26 @@ async fn an_action_that_no_agent_has_is_refused_by_every_way_in() -> Result<()> 
         let answer = by_api(&it, &format!("/v1/stored-plans/unknown-{n}:run"), "{}").await?;
         assert!(answer.to_string().contains("UNKNOWN_ACTION"), "{text}: {answer:#}");
     }
-    let right = [named(r#", "action": "paint""#), named(""), named("").replace("painter", "comes_later")];
+    let right = [
+        named(r#", "action": "paint""#),
+        named(""),
+        named("").replace("painter", "comes_later"),
+        named(r#", "action": "sing""#).replace("painter", "helper"),
+        auto.replace("\"id\"", "\"agent_type\": \"auto\", \"id\""),
+    ];
+    let mut ids = Vec::new();
     for text in right {
         let answer = by_api(&it, "/v1/plans", &text).await?;
-        assert!(answer["plan_id"].is_string(), "{text}: {answer:#}");
+        ids.push(answer["plan_id"].as_str().with_context(|| format!("{text}: {answer:#}"))?.to_owned());
     }
+    // Edits, the verbs of plan actions and MCP are ways in too.
+    let edit = r#"{"changes": [{"set_fields": {"step": "a", "fields": {"action": "paint_walls"}}}]}"#;
+    let answer = by_api(&it, &format!("/v1/plans/{}:edit", ids[0]), edit).await?;
+    assert!(answer.to_string().contains("UNKNOWN_ACTION"), "{answer:#}");
+    let answer = by_api(&it, "/v1/actions/execute", &format!(r#"{{"plan": {auto}}}"#)).await?;
+    assert!(answer.to_string().contains("UNKNOWN_ACTION"), "{answer:#}");
+    let hint = by_api(&it, "/v1/plans", auto).await?["errors"][0]["hint"].clone();
+    assert!(hint.as_str().is_some_and(|hint| hint.contains("`paint`")), "the nearest name is a hint: {hint}");
     it.stop().await;
     Ok(())
 }

@@ -170,9 +170,9 @@ fn failure_of(error: &ServiceError, timeout: Duration) -> Failure {
                 true => (FailureClass::RateLimited, "MCP_RATE_LIMITED"),
                 false => (FailureClass::Transient, "MCP_UNREACHABLE"),
             };
-            let outcome_unknown = !is_wait && status >= 500;
-            let failure = failure(class, code, format!("the server answered {status}"));
-            Failure { retry_after_ms: wait, outcome_unknown, ..failure }
+            let failure =
+                Failure { retry_after_ms: wait, ..failure(class, code, format!("the server answered {status}")) };
+            if !is_wait && status >= 500 { failure.with_unknown_outcome() } else { failure }
         }
         error => failure(FailureClass::Transient, "MCP_UNREACHABLE", format!("the call broke off: {error}"))
             .with_unknown_outcome(),

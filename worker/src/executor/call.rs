@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use goalmill_common::callback::TaskCallback;
 use goalmill_common::error_body::{clean_text, quote_beginning};
-use goalmill_common::failure::{ERRORS_MAX, Failure, FailureClass};
+use goalmill_common::failure::{ERRORS_MAX, Failure, FailureClass, FailureEffect, read_effect};
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits::COST_MAX;
@@ -80,8 +80,8 @@ pub(crate) struct AgentError {
     pub code: Option<String>,
     pub message: Option<String>,
     pub retry_after_ms: Option<u64>,
-    #[serde(default)]
-    pub outcome_unknown: bool,
+    #[serde(default, alias = "outcome_unknown", deserialize_with = "read_effect")]
+    pub effect: Option<FailureEffect>,
     /// Beside `error` in the envelope.
     #[serde(default, skip_deserializing)]
     pub errors: Vec<AgentError>,
@@ -97,7 +97,7 @@ impl AgentError {
             code: self.code.filter(|code| is_code(code)).unwrap_or_else(|| code.into()),
             message: clip(&self.message.unwrap_or_else(|| message.into())),
             retry_after_ms: self.retry_after_ms,
-            outcome_unknown: self.outcome_unknown,
+            effect: self.effect,
         }
     }
 }

@@ -153,7 +153,8 @@ impl Executor for CommandExecutor {
         Err(match call::parse_error(&answer, self.settings.answer) {
             Some(error) => error.into_failure(class, &code, &message),
             // A program that was killed says nothing about its work.
-            None => Failure { outcome_unknown: status.code().is_none(), ..Failure::new(class, code, message) },
+            None if status.code().is_none() => Failure::new(class, code, message).with_unknown_outcome(),
+            None => Failure::new(class, code, message),
         })
     }
 }

@@ -24,7 +24,7 @@ use async_trait::async_trait;
 use goalmill_common::callback::ACCEPTED;
 use goalmill_common::clock::Clock;
 use goalmill_common::error_body::quote_error_body;
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::failure::{Failure, FailureClass, FailureEffect};
 use goalmill_common::limits::Limits;
 use goalmill_common::retry_after::read_retry_after;
 use goalmill_common::task::Task;
@@ -140,7 +140,8 @@ impl Executor for HttpExecutor {
             Some(error) => error.into_failure(class, &code, &message),
             None => Failure::new(class, code, message),
         };
-        failure.outcome_unknown |= !is_known && (status.is_server_error() || status == StatusCode::ACCEPTED);
+        let is_cut = !is_known && (status.is_server_error() || status == StatusCode::ACCEPTED);
+        failure.effect = failure.effect.or(is_cut.then_some(FailureEffect::Unknown));
         failure.retry_after_ms = failure.retry_after_ms.or(retry_after_ms);
         Err(failure)
     }
@@ -189,7 +190,8 @@ fn class_of(status: StatusCode, says_when: bool) -> FailureClass {
 /// The failure of a call that got no answer, or half of one. The address stays out of the message: it may hold secrets.
 fn unreachable(error: &reqwest::Error) -> Failure {
     if error.is_timeout() {
-        return Failure::new(FailureClass::Timeout, "HTTP_TIMEOUT", "the agent did not answer in time");
+        let failure = Failure::new(FailureClass::Timeout, "HTTP_TIMEOUT", "the agent did not answer in time");
+        return if error.is_connect() { failure.without_effect() } else { failure };
     }
     if error.is_redirect() {
         return Failure::new(FailureClass::Permanent, "HTTP_REDIRECTS", "the agent redirects too often");
@@ -204,7 +206,7 @@ fn unreachable(error: &reqwest::Error) -> Failure {
     let message = format!("the agent cannot be reached: {}", call::clip(&cause.to_string()));
     let failure = Failure::new(FailureClass::Transient, "HTTP_UNREACHABLE", message);
     // Without a connection nothing was sent.
-    Failure { outcome_unknown: !error.is_connect(), ..failure }
+    if error.is_connect() { failure.without_effect() } else { failure.with_unknown_outcome() }
 }
 
 /// The address of a service in the settings; the error is a sentence for people.

@@ -8,7 +8,7 @@ use goalmill_common::event::{
     HookDecided, HookDecision, Record, StepAnswered, StepCompleted, StepEvent, StepIterated, StepProgress, StepQueued,
     StepRetrying, StepSkipped, StepStarted, StepWaitStarted,
 };
-use goalmill_common::failure::{FailureClass, TASK_MISSING};
+use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
 use goalmill_common::json::json_bytes;
 use goalmill_common::number::to_usize;
@@ -199,6 +199,11 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
 }
 
 fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
+    // What was handed back or recalled while it ran may be done.
+    let is_cut = event.abandons_attempt() || matches!(event, StepEvent::Released(_) | StepEvent::Recalled(_));
+    if event.failure().is_some_and(Failure::may_be_done) || is_cut && step.started_ms > 0 {
+        step.details().may_have_acted = true;
+    }
     match event {
         StepEvent::Added(_)
         | StepEvent::Modified(_)
@@ -282,13 +287,14 @@ fn undo_next(step: &mut StepState) {
     step.clear_hook();
     let details = step.details();
     (details.failure, details.answer, details.iterated) = (None, None, None);
+    details.may_have_acted = false;
 }
 
 fn iterate(step: &mut StepState, iterated: &StepIterated) {
     begin_again(step, iterated.due_ms);
     step.clear_hook();
     let details = step.details();
-    details.failure = None;
+    (details.failure, details.may_have_acted) = (None, false);
     details.iterated = Some((iterated.iteration, iterated.outputs.clone()));
     step.partial |= iterated.partial;
 }

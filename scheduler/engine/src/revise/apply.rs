@@ -76,6 +76,10 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     let (plan, graph) = merged(state, seq, &delta)?;
     state.revising.staged = None;
     state.revising.records.push(history(state, record, revised, &delta));
+    if !is_decided_by_person(state, record, revised) {
+        let removed = delta.removed.iter().filter(|_| delta.added.is_empty());
+        state.revising.left_out.extend(delta.skipped.keys().chain(removed));
+    }
     change_steps(state, &delta, record.time_ms);
     replace_plan(state, plan, graph, &delta.phases);
     state.revision = revised.revision;
@@ -203,10 +207,12 @@ fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(Plan, PlanGraph
 
 /// Resets a step; what is known of its attempts stays.
 fn restart(step: &mut StepState) {
-    let failure = step.details.take().and_then(|details| details.failure);
+    let (failure, may_have_acted) =
+        step.details.take().map_or((None, false), |details| (details.failure, details.may_have_acted));
     *step = StepState { attempt: step.attempt, queued_ms: step.queued_ms, sent: step.sent, ..StepState::new(0) };
-    if failure.is_some() {
-        step.details().failure = failure;
+    if failure.is_some() || may_have_acted {
+        let details = step.details();
+        (details.failure, details.may_have_acted) = (failure, may_have_acted);
     }
 }
 
@@ -273,6 +279,14 @@ impl PlanState {
         step.status == StepStatus::Completed
             || (step.status == StepStatus::Skipped && cause().is_some_and(SkipCause::satisfies))
     }
+}
+
+/// Whether a person made the revision, asked for it, agreed to it, or answered the question that it follows from.
+fn is_decided_by_person(state: &PlanState, record: &Record, revised: &PlanRevised) -> bool {
+    revised.planner.is_empty()
+        || record.actor.is_some()
+        || Trigger::parse(&revised.trigger) == Some(Trigger::UserRequest)
+        || state.revising.answers.iter().any(|answer| !answer.by_default)
 }
 
 fn history(state: &PlanState, record: &Record, revised: &PlanRevised, delta: &Delta) -> RevisionRecord {

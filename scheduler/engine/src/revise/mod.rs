@@ -44,6 +44,8 @@ pub(crate) struct Revising {
     pub(crate) records: Vec<RevisionRecord>,
     /// Revisions by planners; those by people are not limited.
     pub(crate) by_planners: u32,
+    /// Steps that planners left out: skipped, or removed without another one in their place.
+    pub(crate) left_out: BTreeSet<StepIndex>,
     /// Failed steps whose failure policy is not applied yet.
     pub(crate) deferred_failures: BTreeSet<StepIndex>,
     pub(crate) questions: u32,

@@ -50,6 +50,7 @@ mod call_budgets;
 mod call_plans;
 mod callbacks;
 mod calls;
+mod cards;
 mod contract;
 mod recorded_calls;
 

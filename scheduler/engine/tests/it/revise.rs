@@ -123,17 +123,33 @@ fn decomposing_a_step_makes_it_a_plan_in_the_same_place() {
 }
 
 #[test]
-fn a_skipped_step_counts_as_done() {
-    let mut world = World::of(with(trip(), "budget", |step| step.inputs = Json::empty_object()));
-    world.complete("steps_in_flight", json!({}));
-    world.complete("tours", json!({}));
-    world.fail("hotels", permanent());
-    assert_eq!(world.status("budget"), StepStatus::Blocked);
-    let change = Change::SkipStep { step: "hotels".into(), reason: "camp".into() };
-    propose(&mut world, RevisionStrategy::SkipAndContinue, vec![change]).unwrap();
-    assert_eq!(world.status("hotels"), StepStatus::Skipped);
-    world.complete("budget", json!({}));
-    assert_eq!(world.state.status(), PlanStatus::Completed);
+fn a_skipped_step_counts_as_done_and_leaves_the_plan_partial_unless_a_person_skips_it() {
+    for (planner, removes, status) in
+        [("rules", false, PlanStatus::Partial), ("llm", true, PlanStatus::Partial), ("", false, PlanStatus::Completed)]
+    {
+        let mut world = World::of(with(trip(), "budget", |step| step.inputs = Json::empty_object()));
+        world.complete("steps_in_flight", json!({}));
+        world.complete("tours", json!({}));
+        world.fail("hotels", permanent());
+        assert_eq!(world.status("budget"), StepStatus::Blocked);
+        let fields = json!({"dependencies": ["tours"]}).as_object().cloned().unwrap_or_default();
+        let changes = match removes {
+            true => {
+                vec![Change::RemoveStep { step: "hotels".into() }, Change::SetFields { step: "budget".into(), fields }]
+            }
+            false => vec![Change::SkipStep { step: "hotels".into(), reason: "camp".into() }],
+        };
+        let proposal = Proposal::new(RevisionStrategy::SkipAndContinue, changes);
+        let proposal = Proposal { planner: planner.into(), ..proposal };
+        let revision = world.state.revision() + 1;
+        let answer = PlanAnswer::Revision(Box::new(proposal));
+        world.command(Command::Planned { revision, answer }).unwrap();
+        let gone = if removes { StepStatus::Revised } else { StepStatus::Skipped };
+        assert_eq!(world.status("hotels"), gone);
+        world.complete("budget", json!({}));
+        assert_eq!(world.state.status(), status, "{planner}");
+        world.restart();
+    }
 }
 
 #[test]

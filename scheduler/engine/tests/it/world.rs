@@ -223,6 +223,7 @@ impl World {
     pub fn new() -> Self {
         Self {
             context: EngineContext {
+                cards: Default::default(),
                 limits: Limits::default(),
                 policy: Policy::default(),
                 hooks: HookPoints::default(),

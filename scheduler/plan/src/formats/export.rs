@@ -272,7 +272,11 @@ impl<'a> Export<'a> {
         map.insert("task_id".into(), take(&mut own, "id"));
         map.insert("description".into(), take_or(&mut own, "description", json!("")));
         let agent = take(&mut own, "agent_type");
-        put(&mut map, "agent_type", if step.agent_type.is_auto() { json!("TBD") } else { agent });
+        put(
+            &mut map,
+            "agent_type",
+            if step.kind.needs_worker() && step.agent_type.is_open() { json!("TBD") } else { agent },
+        );
         map.insert("dependencies".into(), take_or(&mut own, "dependencies", json!([])));
         map.insert("inputs".into(), take_or(&mut own, "inputs", json!({})));
         map.insert("expected_outputs".into(), take_or(&mut own, "expected_outputs", json!([])));

@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
+use goalmill_common::agent::ActionOffer;
 use goalmill_common::hash::HashSet;
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::plan::{Approval, Plan, Step, StepKind};
 use goalmill_common::problem::Issue;
 
-use super::catalogue::{AgentEntry, Catalogue};
+use super::catalogue::Catalogue;
 use super::graph::StepNumbers;
 use super::origin::Origin;
 use super::rules::{Policy, Rules, Weight};
@@ -51,7 +52,7 @@ fn warn_of_unserved(context: &ValidationContext<'_>, live: &BTreeSet<AgentType>,
             let Some(agent_type) = agent_type else { continue };
             // Most steps ask for the same as the step before.
             if before == Some(agent_type)
-                || agent_type.is_auto()
+                || agent_type.is_open()
                 || live.contains(agent_type)
                 || !told.insert(agent_type)
             {
@@ -89,7 +90,7 @@ impl<'a> Check<'a, '_> {
         if step.plan.is_some() || step.kind == StepKind::Plan {
             return;
         }
-        if !step.agent_type.is_auto() {
+        if !step.agent_type.is_open() {
             origin.with_key(origin.agent_key, |at| self.agent(&step.agent_type, at));
         }
         if !step.action.is_empty() {
@@ -115,10 +116,9 @@ impl<'a> Check<'a, '_> {
 
     /// The router gives a fallback action that the agent of the step does not have to one that has it.
     fn fallback_action(&self, own: &AgentType, action: &'a str, at: &DocumentPath<'_>) {
-        let has_action = |known: &AgentEntry| known.actions.contains_key(action);
         match self.catalogue.agent(own.as_str()) {
-            Some(known) if has_action(known) => {}
-            None if !own.is_auto() => {}
+            Some(known) if known.offer(action) == ActionOffer::Named => {}
+            None if !own.is_open() => {}
             Some(_) | None => self.action(&AUTO.into(), action, at),
         }
     }
@@ -148,10 +148,10 @@ impl<'a> Check<'a, '_> {
 
     fn action(&self, agent_type: &AgentType, action: &'a str, at: &DocumentPath<'_>) {
         let detail = match self.catalogue.agent(agent_type.as_str()) {
-            Some(agent_entry) if agent_entry.actions.is_empty() || agent_entry.actions.contains_key(action) => return,
+            Some(agent_entry) if agent_entry.offer(action).allows(action) => return,
             Some(_) => format!("agent type `{agent_type}` has no action `{}`", shorten(action)),
             // An unknown agent type has its own issue.
-            None if !agent_type.is_auto() || self.catalogue.is_open() => return,
+            None if !agent_type.is_open() || agent_type.is_auto() && self.catalogue.is_open() => return,
             // Every agent has to be looked at, and many steps ask for the same.
             None if self.offered.borrow().contains(action) => return,
             None if !self.catalogue.find(agent_type.as_str(), action).is_empty() => {
@@ -203,7 +203,7 @@ fn permit(context: &ValidationContext<'_>, rules: &Rules<'_>, step: &mut Step, o
     let key = if step.action.is_empty() { origin.agent_key } else { origin.action_key };
     for (agent, action) in &pairs {
         // Whether the agent that the router chooses is among those allowed is seen then: see `permit_routed`.
-        let forbidden = rules.policy.forbids(agent, action).filter(|by| !by.is_empty() || agent != AUTO);
+        let forbidden = rules.policy.forbids(agent, action).filter(|by| !by.is_empty() || !is_open(agent));
         if let Some(pattern) = forbidden {
             let detail = denial(agent, action, pattern);
             origin.with_key(key, |at| context.error("ACTION_DENIED", at, detail, DENIED_HINT));
@@ -237,6 +237,11 @@ fn pairs(step: &Step) -> Vec<(String, String)> {
 }
 
 const AUTO: &str = "auto";
+/// Whether the router chooses the agent type.
+fn is_open(agent_type: &str) -> bool {
+    AgentType::from(agent_type).is_open()
+}
+
 const DENIED_HINT: &str = "use another action, or change the policy";
 
 fn denial(agent: &str, action: &str, pattern: &str) -> String {

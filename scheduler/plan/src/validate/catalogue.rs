@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::agent::{ActionOffer, Agent, WorkerBeat};
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use serde_json::Value;
 
-use super::names;
+use super::names::nearest;
 use crate::schema::{Schema, Unusable};
 
 /// What is known of agents at one time.
@@ -176,7 +176,7 @@ impl Catalogue {
     pub fn find<'c>(&'c self, agent_type: &str, action: &str) -> Vec<&'c ActionEntry> {
         match self.entries.get(agent_type) {
             Some(agent_entry) => agent_entry.actions.get(action).into_iter().collect(),
-            None if !AgentType::from(agent_type).is_auto() => Vec::new(),
+            None if !AgentType::from(agent_type).is_open() => Vec::new(),
             None => self.agents().filter_map(|(_, agent_entry)| agent_entry.actions.get(action)).collect(),
         }
     }
@@ -201,6 +201,11 @@ impl Catalogue {
 }
 
 impl AgentEntry {
+    /// What the card says of an action.
+    pub fn offer(&self, action: &str) -> ActionOffer {
+        ActionOffer::of(self.actions.is_empty(), self.actions.contains_key(action))
+    }
+
     fn of(agent: &Agent) -> Self {
         let schema = |json: &Option<Json>| json.as_ref().map(Json::value).filter(|v| v.is_object() || v.is_boolean());
         let action_entry = |action: &goalmill_common::agent::Action| ActionEntry {
@@ -221,21 +226,4 @@ impl AgentEntry {
     fn unknown() -> Self {
         Self { success_rate: 1.0, ..Self::default() }
     }
-}
-
-/// Least likeness of a name that is proposed.
-const LIKENESS_MIN: f64 = 0.35;
-/// Most names that are compared.
-const NAMES_MAX: usize = 10_000;
-
-fn nearest<'a>(given: &str, among: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut scored: Vec<(f64, &str)> = among
-        .take(NAMES_MAX)
-        .map(|name| (names::alike(given, name), name))
-        .filter(|(s, _)| *s >= LIKENESS_MIN)
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
-    scored.dedup_by(|a, b| a.1 == b.1);
-    scored.truncate(3);
-    scored.into_iter().map(|(_, name)| name).collect()
 }

@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 
 /// Longest name that is compared, in characters.
 const CHARS_MAX: usize = 128;
+/// Least likeness of a name that is shown as a hint.
+const LIKENESS_MIN: f64 = 0.35;
+/// Most names that are compared for a hint.
+const NAMES_MAX: usize = 10_000;
 
 /// The words of a name, lower case, one for each part of `snake_case`, `kebab-case`, `camelCase` or plain text.
 pub fn words(name: &str) -> Vec<String> {
@@ -103,6 +107,19 @@ pub fn only_slip<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Op
     let mut found = names.into_iter().filter(|known| is_slip(known, name));
     let first = found.next()?;
     found.all(|other| other == first).then_some(first)
+}
+
+/// Up to three of `among` that look like `given`, best first: hints for people, never a choice.
+pub fn nearest<'a>(given: &str, among: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut scored: Vec<(f64, &str)> = among
+        .take(NAMES_MAX)
+        .map(|name| (alike(given, name), name))
+        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    scored.dedup_by(|a, b| a.1 == b.1);
+    scored.truncate(3);
+    scored.into_iter().map(|(_, name)| name).collect()
 }
 
 /// The number in `step_2`, `step-2` or `Step 2`: the id of a step that is called `2`.

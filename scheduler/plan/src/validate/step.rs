@@ -32,6 +32,10 @@ pub(super) fn read<'v>(
     let mut step = Step::new(id.clone().unwrap_or_default(), agent_type(&fields, kind));
     step.kind = kind;
     describe(&fields, &mut step);
+    // With an action, the step goes only to an agent type that has it; `auto` alone lets words choose.
+    if kind.needs_worker() && step.agent_type.is_open() && step.action.is_empty() {
+        step.agent_type = AUTO.into();
+    }
     step.inputs = inputs(&fields);
     step.phase = fields.text("phase");
     expected_outputs(&fields, &mut step);
@@ -114,7 +118,7 @@ fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step,
         return None;
     }
     let (mut undo, origin) = read(context, &at, map, Some(""), depth)?.0;
-    if undo.agent_type.is_auto() && target.kind.needs_worker() && target.plan.is_none() {
+    if undo.agent_type.is_open() && target.kind.needs_worker() && target.plan.is_none() {
         undo.agent_type = target.agent_type.clone();
     }
     undo.id = cleanup::undo_id(&target.id);
@@ -144,7 +148,7 @@ fn answered_by_person(fields: &Fields<'_, '_>, step: &mut Step) {
         fields.context.warn("UNUSED_FIELD", &fields.at.key(field.key), detail, "remove it, or say `into` in `ask`");
         step.action.clear();
     }
-    if step.agent_type.is_auto() {
+    if step.agent_type.is_open() {
         step.kind = StepKind::Internal;
         step.agent_type = "".into();
     }
@@ -204,12 +208,15 @@ fn kind(fields: &Fields<'_, '_>) -> StepKind {
 }
 
 pub(super) fn agent_type(fields: &Fields<'_, '_>, kind: StepKind) -> AgentType {
-    let missing = || AgentType::from(if kind.needs_worker() { AUTO } else { "" });
+    let missing = || AgentType::from("");
     let Some(field) = fields.get("agent_type") else { return missing() };
     let at = fields.at.key(field.key);
     let Some(given) = text(fields.context, &at, field.value) else { return missing() };
     let given = given.trim();
-    if given.is_empty() || given.eq_ignore_ascii_case("tbd") || given.eq_ignore_ascii_case(AUTO) {
+    if given.eq_ignore_ascii_case("tbd") || given.eq_ignore_ascii_case(AUTO) {
+        return AgentType::from(if kind.needs_worker() { AUTO } else { "" });
+    }
+    if given.is_empty() {
         return missing();
     }
     if !is_id(given) {

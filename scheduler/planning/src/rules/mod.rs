@@ -295,7 +295,7 @@ fn stand_in(rule: &Rule, request: &PlanRequest, plan: &mut Plan) -> Map<String, 
     let Some(agent) = rule.stand_in.as_ref().and_then(served) else { return Map::new() };
     let mut stood_in = Map::new();
     for step in &mut plan.steps {
-        if step.kind.is_inline() || step.agent_type.is_auto() || served(&step.agent_type).is_some() {
+        if step.kind.is_inline() || step.agent_type.is_open() || served(&step.agent_type).is_some() {
             continue;
         }
         stood_in.insert(step.id.to_string(), step.agent_type.to_string().into());

@@ -40,6 +40,7 @@ fn running(plan: Plan) -> ShardState {
 
 pub(super) fn empty() -> ShardState {
     let context = EngineContext {
+        cards: Default::default(),
         judge_model: false,
         limits: Limits::default(),
         policy: Policy::default(),

@@ -68,6 +68,7 @@ fn context() -> EngineContext {
     let limits = Limits { steps_max: 100_000, events_max: 1_000_000, ..Limits::default() };
     let policy = goalmill_plan::validate::Policy::default();
     EngineContext {
+        cards: Default::default(),
         judge_model: false,
         limits,
         policy,
