@@ -25,10 +25,10 @@ const DIALECT: &[(&str, &str)] = &[
 
 /// Type names that stand in more than one place. Remove a name when one of its types is renamed; never add one.
 const SHARED_NAMES: &[&str] = &[
-    "Build", "Check", "Command", "Demo", "Document", "Edit", "End", "Event", "Evidence", "Fact", "Field", "Fields",
-    "Format", "Found", "Graph", "Item", "Kinds", "Model", "Modified", "Node", "Open", "Origin", "Part", "Place",
-    "Progress", "Query", "Reading", "Replay", "Result", "Run", "Scan", "Scope", "Seen", "Served", "Signals", "Source",
-    "Step", "StepRef", "Stream", "Table", "TaskHead", "Text", "Variables", "View", "Waiting",
+    "Build", "Check", "Command", "Demo", "Document", "Edit", "End", "Event", "Fact", "Field", "Fields", "Format",
+    "Graph", "Item", "Model", "Modified", "Node", "Open", "Origin", "Part", "Place", "Progress", "Reading", "Replay",
+    "Result", "Run", "Scan", "Scope", "Seen", "Served", "Signals", "Source", "Step", "StepRef", "Stream", "Table",
+    "TaskHead", "Text", "Variables", "View", "Waiting",
 ];
 
 /// The product sources, by their path in the repository.

@@ -19,7 +19,6 @@ mod order;
 mod placeholders;
 mod references;
 mod sequence;
-mod type_inference;
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
@@ -84,11 +83,9 @@ fn repair_by(mut draft: Value, limits: &Limits, rules: &Rules<'_>, is_list: bool
     ids::unique(&mut work);
     dependencies::index(&mut work);
     names::agents(&mut work);
-    names::actions(&mut work, names::Evidence::Name);
+    names::actions(&mut work);
     dependencies::rename(&mut work);
     order::find(&mut work);
-    references::resolve(&mut work);
-    names::actions(&mut work, names::Evidence::Neighbours);
     references::resolve(&mut work);
     dependencies::resolve(&mut work);
     fields::align(&mut work);

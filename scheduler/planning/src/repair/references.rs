@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use goalmill_plan::validate::kinds_meet;
 use goalmill_plan::validate::names::{self, normal, only_slip};
 use serde_json::Value;
 
 use super::context::{Graph, RepairContext, StepReference, same_number};
-use super::type_inference::flows;
 
 pub(super) fn resolve(work: &mut RepairContext<'_>) {
     spelled_otherwise(work);
@@ -205,4 +205,13 @@ fn shift_step(work: &mut RepairContext<'_>, graph: &Graph, own: &[StepReference]
     let changes = own.iter().cloned().zip(moved.into_iter().map(|(_, id)| id)).collect();
     work.redirect(changes, "INDEX_SHIFT", "numbers moved by -1: then they lead to every step that feeds this one");
     true
+}
+
+/// Whether what one step gives can be what another takes; `None` when either is not declared.
+fn flows(work: &RepairContext<'_>, from: usize, to: usize) -> Option<bool> {
+    let (giver, taker) = (work.action_entry(from)?, work.action_entry(to)?);
+    if giver.gives.is_empty() || taker.takes.is_empty() {
+        return None;
+    }
+    Some(kinds_meet(&giver.gives, &taker.takes))
 }
