@@ -111,6 +111,9 @@ pub struct StepSituation {
     /// Of the last failed attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// Whether an attempt may have done its work, though none completed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_done: bool,
     /// New information that its report brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adjustments: Option<Json>,

@@ -26,6 +26,7 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
             attempt: step.attempt,
             outputs: step.outputs.clone(),
             failure: step.failure().cloned(),
+            may_be_done: step.may_have_acted(),
             adjustments: details.and_then(|details| details.adjustments.clone()),
         };
         (spec.id.clone(), at)

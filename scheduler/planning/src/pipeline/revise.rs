@@ -8,7 +8,7 @@ use goalmill_common::goal::Usage;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
-use goalmill_common::revision::{Change, RevisionStrategy};
+use goalmill_common::revision::{Change, RevisionStrategy, Trigger};
 use goalmill_common::situation::Refusal;
 use goalmill_engine::{PlanState, validate_revision};
 use goalmill_plan::validate::{Catalogue, Policy, Rules, Weight};
@@ -47,7 +47,11 @@ impl Pipeline {
         let begun = Instant::now();
         let mut tried = Vec::new();
         let mut usage = Usage::default();
-        let chosen = self.chosen(&request.situation.goal);
+        let mut chosen = self.chosen(&request.situation.goal);
+        if request.situation.trigger == Trigger::IncompletePlan.as_str() {
+            // A plan that broke off is completed by its own planner, or by nobody.
+            chosen.retain(|planner| planner.name() == rules.state.planner());
+        }
         for (at, planner) in chosen.iter().enumerate() {
             for _ in 0..TRIES {
                 let proposal =

@@ -1,9 +1,8 @@
-//! Revisions without a model: the category of a failure selects the strategy, the plan and the agents supply the change.
+//! Revisions without a model: only what is certain.
 //!
-//! Nothing is made up: other agents come from the registry, other inputs from what reports suggest, from switches that
-//! an action declares, or from results that are there. What cannot be helped like that is given up.
+//! Other agents come from the registry and have the same action, other inputs from what reports suggest or from switches
+//! that an action declares, and a person is asked where people are in the loop. What cannot be helped like that is given up.
 
-mod budget;
 mod other_agent;
 mod other_inputs;
 mod replan_case;
@@ -18,7 +17,7 @@ use serde_json::json;
 use super::{PlanningError, ReviseRequest};
 
 pub(crate) use other_agent::substitute_issues;
-use replan_case::{FailureCategory, ReplanCase};
+use replan_case::ReplanCase;
 
 /// How long a person has for a question, in milliseconds.
 const ANSWER_MS: u64 = 24 * 3_600_000;
@@ -28,7 +27,7 @@ type StrategyFn = fn(&ReplanCase<'_>) -> Option<Proposal>;
 
 /// Proposes a change, or says that there is nothing to change.
 ///
-/// - `new_plan`: makes the rules' own plan for the goal, for a plan whose rest never came; never the generic one.
+/// - `new_plan`: makes the rules' own plan for the goal, for the one who wants what remains planned again; never the generic one.
 pub(crate) fn revise(
     request: &ReviseRequest,
     new_plan: impl FnOnce() -> Option<Plan>,
@@ -38,7 +37,11 @@ pub(crate) fn revise(
         return Err(PlanningError::new(format!("`{}` is no trigger that rules know", situation.trigger)));
     };
     let wanted = wanted_strategy(request, trigger);
-    let plans_again = trigger == Trigger::IncompletePlan || wanted == Some(RevisionStrategy::ReplanRemaining);
+    if trigger == Trigger::IncompletePlan {
+        // Only the planner that wrote the beginning knows the rest.
+        return Err(PlanningError::new("rules do not write the rest of another planner's plan"));
+    }
+    let plans_again = wanted == Some(RevisionStrategy::ReplanRemaining);
     let new_plan = if plans_again { new_plan() } else { None };
     let case = ReplanCase::of(request, trigger, new_plan);
     if let Some(proposal) = restructure::answered(&case) {
@@ -60,10 +63,6 @@ pub(crate) fn revise(
     match preferred.or_else(usual) {
         Some(proposal) => Ok(proposal),
         None if trigger.is_optional() => Err(PlanningError::new("rules see nothing to change")),
-        // The plan ends because its planning failed.
-        None if trigger == Trigger::IncompletePlan => {
-            Err(PlanningError::new("rules have no plan for the goal that could be its rest"))
-        }
         None if !refused(RevisionStrategy::Abort) => {
             let summary = format!("rules see no way on: {}", situation.reason);
             Ok(proposal(RevisionStrategy::Abort, Vec::new(), summary))
@@ -87,10 +86,31 @@ const EVERY_WAY: &[StrategyFn] = &[
     other_agent::other,
     other_inputs::suggested,
     other_inputs::wider,
-    other_inputs::fitted,
     other_inputs::recover,
     restructure::decompose,
-    budget::cheaper,
+    restructure::skip,
+    restructure::ask,
+];
+
+/// What is tried after a failure that may pass, or a loss: what its agent wants comes after another agent.
+const AGENT_FAILED: &[StrategyFn] = &[
+    restructure::decompose_as_told,
+    other_agent::other,
+    other_inputs::suggested,
+    other_inputs::wider_as_told,
+    other_inputs::recover,
+    restructure::skip,
+    restructure::ask,
+];
+
+/// What is tried after any other failure.
+const STEP_FAILED: &[StrategyFn] = &[
+    restructure::decompose_as_told,
+    other_inputs::suggested,
+    other_inputs::wider_as_told,
+    other_inputs::recover,
+    other_agent::other,
+    restructure::ask_budget_as_told,
     restructure::skip,
     restructure::ask,
 ];
@@ -107,7 +127,7 @@ fn ways_of(strategy: RevisionStrategy) -> &'static [StrategyFn] {
         RevisionStrategy::RetryWithAgent => &[other_agent::other, other_agent::others],
         RevisionStrategy::Decompose => &[restructure::decompose],
         RevisionStrategy::Workaround => &[other_inputs::suggested, other_inputs::wider, other_inputs::recover],
-        RevisionStrategy::Adjust => &[other_inputs::fitted, other_inputs::informed, budget::cheaper],
+        RevisionStrategy::Adjust => &[other_inputs::suggested, other_inputs::informed],
         RevisionStrategy::ReplanRemaining => &[restructure::plan_again],
         RevisionStrategy::InsertRecovery => &[other_inputs::recover],
         RevisionStrategy::SkipAndContinue => &[restructure::skip, restructure::save],
@@ -122,45 +142,17 @@ fn ways(case: &ReplanCase<'_>) -> &'static [StrategyFn] {
         // The whole plan is past a limit: what it can do without is left out.
         Trigger::ConstraintViolation if case.situation.step.is_none() => &[restructure::save],
         Trigger::StepFailure | Trigger::UnexpectedResult | Trigger::ConstraintViolation | Trigger::AskUser => {
-            match case.cause() {
-                FailureCategory::Unavailable => &[
-                    other_agent::other,
-                    other_inputs::suggested,
-                    other_inputs::recover,
-                    restructure::skip,
-                    restructure::ask,
-                ],
-                FailureCategory::TooComplex => {
-                    &[restructure::decompose, other_agent::other, restructure::skip, restructure::ask]
-                }
-                FailureCategory::NoResult => &[
-                    other_inputs::suggested,
-                    other_inputs::wider,
-                    other_agent::other,
-                    restructure::skip,
-                    restructure::ask,
-                ],
-                FailureCategory::OverLimit => {
-                    &[other_inputs::fitted, budget::cheaper, restructure::ask_budget, restructure::skip]
-                }
-                FailureCategory::Unexpected => {
-                    &[other_inputs::fitted, other_agent::other, restructure::skip, restructure::ask]
-                }
-                FailureCategory::Other => &[
-                    other_inputs::suggested,
-                    other_inputs::recover,
-                    other_agent::other,
-                    restructure::skip,
-                    restructure::ask,
-                ],
-            }
+            if case.failure().is_some_and(|failure| failure.class.is_retryable()) { AGENT_FAILED } else { STEP_FAILED }
         }
         Trigger::NewInformation | Trigger::PartialSuccess => &[other_inputs::informed, restructure::as_suggested],
         Trigger::BudgetLow => &[restructure::save],
         Trigger::FailureRate => &[other_agent::others],
-        Trigger::IncompletePlan => &[restructure::plan_again],
         Trigger::UserRequest => &[restructure::as_told],
-        Trigger::CriterionUnmet | Trigger::PhaseCheckpoint | Trigger::BetterPlan | Trigger::Edit => &[],
+        Trigger::IncompletePlan
+        | Trigger::CriterionUnmet
+        | Trigger::PhaseCheckpoint
+        | Trigger::BetterPlan
+        | Trigger::Edit => &[],
     }
 }
 

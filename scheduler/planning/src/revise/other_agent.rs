@@ -11,9 +11,9 @@ use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, RevisionStrategy, Trigger};
 use goalmill_common::status::StepStatus;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::replan_case::{FailureCategory, ReplanCase, inputs, said_by};
+use super::replan_case::{ReplanCase, inputs};
 use super::{ReviseRequest, proposal};
 
 /// The step once more, by another agent that has the action.
@@ -43,7 +43,7 @@ fn retried(case: &ReplanCase<'_>, step: &Step) -> Option<(Change, AgentType)> {
     }
     let tried = tried(case, step);
     let others = case.request.agents.iter().filter(|agent| !tried.contains(&agent.agent_type) && may_take(case, agent));
-    let able = others.filter(|agent| same_action(agent, step).is_some_and(|action| takes(action, step)));
+    let able = others.filter(|agent| agent.action(&step.action).is_some_and(|action| takes(action, step)));
     let best = able.min_by(|a, b| {
         let by_success = b.success_rate.total_cmp(&a.success_rate);
         by_success.then(a.cost.total_cmp(&b.cost)).then_with(|| a.agent_type.cmp(&b.agent_type))
@@ -54,48 +54,76 @@ fn retried(case: &ReplanCase<'_>, step: &Step) -> Option<(Change, AgentType)> {
     Some((change, agent_type))
 }
 
-/// Whether a step may go to an agent that the plan does not name. A step that changes something goes to the declared
-/// fallback only, and so does a permanent failure, unless it says that the agent is not available.
+/// Whether a step may go to an agent that the plan does not name: not one that changes something or is undone, and not
+/// after a permanent failure.
 pub(super) fn may_change_agent(case: &ReplanCase<'_>, step: &Step) -> bool {
     let failure = case.at(&step.id).and_then(|at| at.failure.as_ref());
-    let is_permanent = failure.is_some_and(|failure| {
-        failure.class == FailureClass::Permanent && said_by(failure) != Some(FailureCategory::Unavailable)
-    });
-    let agents = case.request.agents.iter();
-    let has_side_effect = agents.filter_map(|agent| same_action(agent, step)).any(|action| action.side_effect);
+    let is_permanent = failure.is_some_and(|failure| failure.class == FailureClass::Permanent);
     let is_undone = case.situation.plan.steps.iter().any(|other| other.undoes.as_ref() == Some(&step.id));
-    !is_permanent && !has_side_effect && !is_undone
+    !is_permanent && !has_side_effect(case, step) && !is_undone
+}
+
+fn has_side_effect(case: &ReplanCase<'_>, step: &Step) -> bool {
+    let agents = case.request.agents.iter();
+    agents.filter_map(|agent| agent.action(&step.action)).any(|action| action.side_effect)
 }
 
 /// Returns what is wrong with the steps that a proposal gives to other agents: an agent takes over only if it has the
-/// same action or is the declared fallback. A person may decide otherwise.
+/// same action or is the declared fallback, and an action that changes something goes to the fallback only if nothing was
+/// done. A person may decide otherwise.
 pub(crate) fn substitute_issues(request: &ReviseRequest, changes: &[Change]) -> Vec<Issue> {
     let Some(trigger) = Trigger::parse(&request.situation.trigger).filter(|trigger| *trigger != Trigger::UserRequest)
     else {
         return Vec::new();
     };
     let case = ReplanCase::of(request, trigger, None);
-    let issue = |(n, change): (usize, &Change)| {
-        let Change::RetryStep { step, agent_type: Some(other), .. } = change else { return None };
-        let step = case.find(step)?;
-        let fallback = step.fallback.as_ref().and_then(|fallback| fallback.agent_type.as_ref());
-        if *other == step.agent_type || Some(other) == fallback || step.action.is_empty() {
-            return None;
+    changes.iter().enumerate().filter_map(|(n, change)| substitute_issue(&case, n, change)).collect()
+}
+
+/// The step, agent type and action of a change that gives a step which was tried to another agent.
+fn substitute<'c>(case: &ReplanCase<'c>, change: &'c Change) -> Option<(&'c Step, AgentType, String)> {
+    let text = |fields: &Map<String, Value>, name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
+    let (step, other, action) = match change {
+        Change::RetryStep { step, agent_type: Some(other), action, .. } => (step, other.clone(), action.clone()),
+        Change::SetFields { step, fields } => {
+            (step, AgentType::from(text(fields, "agent_type")?), text(fields, "action"))
         }
-        let (code, detail) = if case.agent(other).is_some_and(|agent| same_action(agent, step).is_none()) {
-            let detail =
-                format!("agent type `{other}` does not have the action `{}` of step `{}`", step.action, step.id);
-            ("UNKNOWN_ACTION", detail)
-        } else if may_change_agent(&case, step) {
-            return None;
-        } else {
-            let detail = format!("step `{}` goes to no other agent than its declared fallback", step.id);
-            ("ACTION_DENIED", detail)
-        };
-        let hint = "name an agent type that may take over, replace the step, or choose another strategy".into();
-        Some(Issue { code: code.into(), pointer: format!("/changes/{n}/agent_type"), detail, hint })
+        Change::ModifyStep { step } => (&step.id, step.agent_type.clone(), Some(step.action.clone())),
+        Change::RetryStep { .. }
+        | Change::AddStep { .. }
+        | Change::ReplaceStep { .. }
+        | Change::AddPhase { .. }
+        | Change::DecomposeStep { .. }
+        | Change::RemoveStep { .. }
+        | Change::SkipStep { .. }
+        | Change::Order { .. }
+        | Change::SkipPhase { .. } => return None,
     };
-    changes.iter().enumerate().filter_map(issue).collect()
+    let own = case.find(step).filter(|own| !own.action.is_empty())?;
+    let was_tried = case.at(&own.id).is_some_and(|at| at.attempt > 0);
+    let action = action.unwrap_or_else(|| own.action.clone());
+    (was_tried && other != own.agent_type).then_some((own, other, action))
+}
+
+fn substitute_issue(case: &ReplanCase<'_>, n: usize, change: &Change) -> Option<Issue> {
+    let (step, other, action) = substitute(case, change)?;
+    let fallback = step.fallback.as_ref();
+    let is_fallback = fallback.is_some_and(|fallback| fallback.agent_type.as_ref() == Some(&other));
+    let is_same = action == step.action && case.agent(&other).is_none_or(|agent| agent.offer(&action).allows(&action));
+    let may_be_done = case.at(&step.id).is_some_and(|at| at.may_be_done);
+    let (code, detail) = if !is_fallback && !is_same {
+        let detail = format!("agent type `{other}` does not have the action `{}` of step `{}`", step.action, step.id);
+        ("UNKNOWN_ACTION", detail)
+    } else if is_fallback && has_side_effect(case, step) && may_be_done {
+        let detail = format!("step `{}` changes something and may be done: no other agent may try it", step.id);
+        ("ACTION_DENIED", detail)
+    } else if is_fallback || may_change_agent(case, step) {
+        return None;
+    } else {
+        ("ACTION_DENIED", format!("step `{}` goes to no other agent than its declared fallback", step.id))
+    };
+    let hint = "name an agent type that may take over, replace the step, or choose another strategy".into();
+    Some(Issue { code: code.into(), pointer: format!("/changes/{n}/agent_type"), detail, hint })
 }
 
 /// Agents that have had their turn with this step.
@@ -104,11 +132,6 @@ fn tried(case: &ReplanCase<'_>, step: &Step) -> BTreeSet<AgentType> {
     let before = before.filter(|modified| modified.after.id == step.id).map(|modified| &modified.before.agent_type);
     let fallback = step.fallback.iter().filter_map(|fallback| fallback.agent_type.as_ref());
     before.chain(fallback).chain([&step.agent_type]).cloned().collect()
-}
-
-/// The action of the same name.
-pub(super) fn same_action<'a>(agent: &'a Agent, step: &Step) -> Option<&'a Action> {
-    agent.actions.iter().find(|action| !step.action.is_empty() && action.name == step.action)
 }
 
 /// Whether everything that an action cannot do without is there.

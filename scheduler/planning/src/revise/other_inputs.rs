@@ -1,13 +1,14 @@
 //! Retries a step with other inputs: suggested by a report, or a switch that the action declares.
 
 use goalmill_common::command::Proposal;
+use goalmill_common::failure::FailureClass;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Step;
 use goalmill_common::revision::{Change, RevisionStrategy};
 use serde_json::{Map, Value};
 
 use super::proposal;
-use super::replan_case::{ReplanCase, inputs};
+use super::replan_case::{FailureCategory, ReplanCase, inputs};
 
 /// Where reports put what they suggest.
 const SUGGESTED: [&str; 4] = ["inputs", "suggested_inputs", "adjusted_inputs", "adjustments"];
@@ -16,17 +17,11 @@ const ALTERNATIVES: [&str; 4] = ["alternatives", "options", "suggestions", "near
 /// Words of a switch that widens what is looked for.
 const WIDENS: [&str; 7] = ["nearby", "neighb", "alternativ", "flexible", "wider", "expand", "relax"];
 
-/// The step once more, with what its report suggests.
+/// The step once more, with what its report suggests; to keep to a constraint, where that is what it broke.
 pub(super) fn suggested(case: &ReplanCase<'_>) -> Option<Proposal> {
-    by_suggestion(case, RevisionStrategy::Workaround)
-}
-
-/// The same, to keep to a constraint.
-pub(super) fn fitted(case: &ReplanCase<'_>) -> Option<Proposal> {
-    by_suggestion(case, RevisionStrategy::Adjust)
-}
-
-fn by_suggestion(case: &ReplanCase<'_>, strategy: RevisionStrategy) -> Option<Proposal> {
+    let is_over = case.cause() == Some(FailureCategory::OverLimit)
+        || case.failure().is_some_and(|failure| failure.class == FailureClass::ConstraintViolation);
+    let strategy = if is_over { RevisionStrategy::Adjust } else { RevisionStrategy::Workaround };
     let step = case.step()?;
     let other = differing(step, &case.suggestions()?).into_iter().find(|other| !was_tried(case, step, other))?;
     let names: Vec<String> = other.iter().map(|(name, value)| format!("`{name}` = {value}")).collect();
@@ -34,10 +29,16 @@ fn by_suggestion(case: &ReplanCase<'_>, strategy: RevisionStrategy) -> Option<Pr
     Some(proposal(strategy, vec![with(step, other)], summary))
 }
 
-/// The step once more, looking further afield, where its action has a switch for that.
+/// The same, where the failure says that there is nothing to be had.
+pub(super) fn wider_as_told(case: &ReplanCase<'_>) -> Option<Proposal> {
+    (case.cause() == Some(FailureCategory::NoResult)).then(|| wider(case))?
+}
+
+/// The step once more, looking further afield, where its action has a switch for that and changes nothing.
 pub(super) fn wider(case: &ReplanCase<'_>) -> Option<Proposal> {
     let step = case.step()?;
-    let schema = case.action(step)?.inputs.as_ref()?.value();
+    let action = case.action(step).filter(|action| !action.side_effect)?;
+    let schema = action.inputs.as_ref()?.value();
     let given = inputs(step);
     let switches = schema.get("properties")?.as_object()?.iter().filter(|(name, property)| {
         let text = format!("{name} {}", property["description"].as_str().unwrap_or_default()).to_lowercase();
@@ -73,7 +74,7 @@ pub(super) fn recover(case: &ReplanCase<'_>) -> Option<Proposal> {
 pub(super) fn informed(case: &ReplanCase<'_>) -> Option<Proposal> {
     let said = case.suggestions()?;
     let by_step = said.get("steps").and_then(Value::as_object);
-    let common = SUGGESTED.iter().find_map(|name| said.get(*name)).unwrap_or(&said).as_object()?;
+    let common = SUGGESTED.iter().find_map(|name| said.get(*name)).and_then(Value::as_object);
     let mut changes = Vec::new();
     for step in &case.situation.plan.steps {
         let begun = case.at(&step.id).is_none_or(|at| at.attempt > 0 || at.status.is_final());
@@ -86,7 +87,8 @@ pub(super) fn informed(case: &ReplanCase<'_>) -> Option<Proposal> {
             Some(own) => own.iter().filter(|(n, v)| given.get(*n) != Some(v)).map(pair).collect(),
             // Only what the step has a plain value for: an expression knows better.
             None => common
-                .iter()
+                .into_iter()
+                .flatten()
                 .filter(|(n, v)| given.get(*n).is_some_and(|has| has != *v && is_plain(has)))
                 .map(pair)
                 .collect(),
@@ -123,10 +125,7 @@ fn differing(step: &Step, said: &Value) -> Vec<Map<String, Value>> {
         }
     };
     let Some(fields) = said.as_object() else { return found };
-    let direct = SUGGESTED.iter().find_map(|name| fields.get(*name)).and_then(Value::as_object);
-    if let Some(direct) = direct {
-        take(direct);
-    }
+    SUGGESTED.iter().find_map(|name| fields.get(*name)).and_then(Value::as_object).into_iter().for_each(&mut take);
     for name in ALTERNATIVES {
         match fields.get(name) {
             // Whole sets of inputs.
@@ -141,12 +140,6 @@ fn differing(step: &Step, said: &Value) -> Vec<Map<String, Value>> {
             }
             _ => {}
         }
-    }
-    if direct.is_none() && found.is_empty() {
-        // Said without ceremony: only what the step has inputs for.
-        let plain: Map<String, Value> = fields.iter().filter(|(name, _)| given.contains_key(*name)).map(pair).collect();
-        let other: Map<String, Value> = plain.into_iter().filter(|(n, v)| given.get(n) != Some(v)).collect();
-        found.extend((!other.is_empty()).then_some(other));
     }
     found
 }

@@ -1,7 +1,7 @@
 //! The situation of a failed step as the strategies see it, and the category of its failure.
 
 use goalmill_common::agent::{Action, Agent};
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::failure::Failure;
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::ReviseRequest;
 
-/// What a failure says, as far as words can tell.
+/// What a failure says in words. Words choose among ways that are certain in themselves, never who does a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailureCategory {
     /// The agent is not available at the moment.
@@ -23,9 +23,6 @@ pub(super) enum FailureCategory {
     NoResult,
     /// More is spent than may be.
     OverLimit,
-    /// The outputs are not what was wanted.
-    Unexpected,
-    Other,
 }
 
 /// Words of failures, in their codes or messages, by what they mean. The first that a text has counts.
@@ -62,13 +59,6 @@ pub(super) fn category(text: &str) -> Option<FailureCategory> {
     found.min_by_key(|(place, _)| *place).map(|(_, category)| category)
 }
 
-/// What a failure and its further errors say.
-pub(super) fn said_by(failure: &Failure) -> Option<FailureCategory> {
-    let errors = std::iter::once(failure).chain(&failure.errors);
-    let errors: Vec<String> = errors.map(|error| format!("{} {}", error.code, error.message)).collect();
-    category(&errors.join(" "))
-}
-
 /// A situation with what is looked up often.
 pub(super) struct ReplanCase<'a> {
     pub(super) request: &'a ReviseRequest,
@@ -100,16 +90,13 @@ impl<'a> ReplanCase<'a> {
         self.at(self.situation.step.as_ref()?)?.failure.as_ref()
     }
 
-    /// What the failure and its further errors say; else what its agent suggests in words.
-    pub(super) fn cause(&self) -> FailureCategory {
-        let Some(failure) = self.failure() else { return FailureCategory::Other };
-        said_by(failure).or_else(|| self.suggested_cause()).unwrap_or(match failure.class {
-            FailureClass::Timeout | FailureClass::Transient | FailureClass::RateLimited | FailureClass::Lost => {
-                FailureCategory::Unavailable
-            }
-            FailureClass::ConstraintViolation => FailureCategory::Unexpected,
-            FailureClass::Permanent => FailureCategory::Other,
-        })
+    /// What the failure and its further errors say. What its agent suggests in words counts only if these say nothing:
+    /// an error that says what is wrong in other words than a suggestion leads.
+    pub(super) fn cause(&self) -> Option<FailureCategory> {
+        let failure = self.failure()?;
+        let errors = std::iter::once(failure).chain(&failure.errors);
+        let errors: Vec<String> = errors.map(|error| format!("{} {}", error.code, error.message)).collect();
+        category(&errors.join(" ")).or_else(|| self.suggested_cause())
     }
 
     fn suggested_cause(&self) -> Option<FailureCategory> {
@@ -182,22 +169,6 @@ fn names(text: &str, word: &str) -> bool {
         let next = text[at + word.len()..].chars().next();
         next.is_none_or(|c| !(c.is_alphanumeric() || c == '_' || c == '-'))
     })
-}
-
-/// `text` with every `steps.old` made to `steps.new`.
-pub(super) fn renamed(text: &str, old: &StepId, new: &StepId) -> String {
-    let word = format!("steps.{old}");
-    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find(&word) {
-        let (before, after) = rest.split_at(at);
-        out.push_str(before);
-        let tail = &after[word.len()..];
-        let ends = tail.chars().next().is_none_or(|c| !(c.is_alphanumeric() || c == '_' || c == '-'));
-        out.push_str(&if ends { format!("steps.{new}") } else { word.clone() });
-        rest = tail;
-    }
-    out.push_str(rest);
-    out
 }
 
 /// A step's inputs as an object.

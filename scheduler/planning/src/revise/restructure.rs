@@ -19,6 +19,11 @@ pub(super) fn decompose(case: &ReplanCase<'_>) -> Option<Proposal> {
     decomposed(case.step()?)
 }
 
+/// The same, where the failure or its agent says that the step is too complex.
+pub(super) fn decompose_as_told(case: &ReplanCase<'_>) -> Option<Proposal> {
+    (case.cause() == Some(FailureCategory::TooComplex)).then(|| decompose(case))?
+}
+
 fn decomposed(step: &Step) -> Option<Proposal> {
     let step = Some(step).filter(|step| step.kind != StepKind::Plan && !step.description.is_empty())?;
     let change = Change::DecomposeStep { step: step.id.clone(), plan: None };
@@ -73,6 +78,11 @@ pub(super) fn ask_budget(case: &ReplanCase<'_>) -> Option<Proposal> {
     budget_of(step)?;
     let text = format!("{}. How much may it cost?", case.situation.reason);
     Some(question(text, &json!({"type": "number", "exclusiveMinimum": 0}), None))
+}
+
+/// The same, where the failure says that too much would be spent.
+pub(super) fn ask_budget_as_told(case: &ReplanCase<'_>) -> Option<Proposal> {
+    (case.cause() == Some(FailureCategory::OverLimit)).then(|| ask_budget(case))?
 }
 
 fn budget_of(step: &Step) -> Option<&'static str> {
@@ -151,8 +161,9 @@ fn by_words(case: &ReplanCase<'_>, text: &str, about: Option<&StepId>, who: &str
     let open = |step: &&Step| case.at(&step.id).is_some_and(|at| !at.status.is_final());
     let is_meant = |step: &&Step| named(step.id.as_str()) || about == Some(&step.id);
     let meant: Vec<&Step> = case.situation.plan.steps.iter().filter(open).filter(is_meant).collect();
-    let out = ["skip", "without", "omit", "drop"].iter().any(|word| named(word));
-    if out && !meant.is_empty() {
+    // A sentence may speak of leaving something else out: what begins with the word means the step.
+    let is_out = words.first().is_some_and(|word| ["skip", "omit", "drop"].contains(word));
+    if is_out && !meant.is_empty() {
         let reason = format!("{who} it left out");
         let changes: Vec<Change> =
             meant.iter().map(|step| Change::SkipStep { step: step.id.clone(), reason: reason.clone() }).collect();
@@ -164,7 +175,7 @@ fn by_words(case: &ReplanCase<'_>, text: &str, about: Option<&StepId>, who: &str
     }
     let agent = case.request.agents.iter().find(|agent| named(agent.agent_type.as_str()))?;
     let is_person = case.trigger == Trigger::UserRequest;
-    let may_take_over = other_agent::may_change_agent(case, step) && other_agent::same_action(agent, step).is_some();
+    let may_take_over = other_agent::may_change_agent(case, step) && agent.action(&step.action).is_some();
     if !is_person && !may_take_over {
         return None;
     }

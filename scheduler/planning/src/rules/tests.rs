@@ -59,7 +59,7 @@ fn what_was_assumed_and_what_is_missing_is_told() {
     assert_eq!(said, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
     assert!(!inputs(&planned, "budget").as_object().is_some_and(|i| i.contains_key("budget")));
     let account = account(&planned);
-    assert_eq!((account["rule"].as_str(), account["version"].as_u64()), (Some("travel"), Some(5)));
+    assert_eq!((account["rule"].as_str(), account["version"].as_u64()), (Some("travel"), Some(6)));
     assert!(account["missing"]["budget"].is_string());
     assert_eq!(account["assumed"]["origin"], "New York");
 }

@@ -1,13 +1,13 @@
 //! Injected failures of demo agents.
 
-use goalmill_common::failure::Failure;
+use goalmill_common::failure::{Failure, FailureClass};
 use serde_json::Value;
 
 use super::{is_set, permanent, text};
 
 /// The district is fully booked; other districts are not.
 const FULLY_BOOKED: &str = "fully_booked";
-/// The agent refuses every task.
+/// The agent is away: nothing is done.
 const UNAVAILABLE: &str = "unavailable";
 
 /// Fails when the inputs inject a failure of `agent`.
@@ -21,7 +21,13 @@ pub(super) fn refuse(agent: &str, inputs: &Value) -> Result<(), Failure> {
     match fault {
         FULLY_BOOKED if looks_nearby(inputs) || !wanted_area(inputs).is_empty() => Ok(()),
         FULLY_BOOKED => Err(permanent("FULLY_BOOKED", "Hotel fully booked")),
-        UNAVAILABLE => Err(permanent("UNAVAILABLE", format!("{} unavailable", agent.replace('_', " ")))),
+        UNAVAILABLE => {
+            let message = format!("{} unavailable", agent.replace('_', " "));
+            Err(Failure::new(FailureClass::Transient, "UNAVAILABLE", message).without_effect())
+        }
+        "timeout" => Err(Failure::new(FailureClass::Timeout, "DEMO_TIMEOUT", "it did not answer in time")),
+        "declined" => Err(permanent("DECLINED", "the task is declined")),
+        "too_complex" => Err(permanent("TOO_COMPLEX", "the task is too complex for one step")),
         fault => Err(permanent("DEMO_FAULT", format!("it failed as it was told to: {fault}"))),
     }
 }
@@ -38,7 +44,6 @@ pub(super) fn wanted_area(inputs: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use goalmill_common::failure::FailureClass;
     use serde_json::json;
 
     use super::*;
@@ -47,7 +52,7 @@ mod tests {
     fn only_the_agent_that_is_named_fails() {
         let inputs = json!({"demo_fault": {"flight_agent": "unavailable", "hotel_agent": "lazy"}});
         let failure = refuse("flight_agent", &inputs).expect_err("it is named");
-        assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Permanent, "UNAVAILABLE"));
+        assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Transient, "UNAVAILABLE"));
         assert_eq!(refuse("backup_flight_agent", &inputs), Ok(()));
         assert_eq!(refuse("hotel_agent", &inputs).expect_err("it is named").code, "DEMO_FAULT");
         assert!(refuse("writer_agent", &json!({"fault": "x"})).is_err());

@@ -464,6 +464,7 @@ fn revise_request() -> ReviseRequest {
         attempt: 1,
         outputs: (status == StepStatus::Completed).then(|| Json::of(&json!({"day": "2026-05-01"}))),
         failure,
+        may_be_done: false,
         adjustments: None,
     };
     let failure = Failure::new(FailureClass::Permanent, "FULLY_BOOKED", "no room left");
@@ -681,6 +682,7 @@ async fn rules_try_a_step_again_with_an_agent_that_has_a_live_worker() {
     request.situation.reason = "unavailable".into();
     for at in request.situation.steps.values_mut() {
         at.failure = at.failure.take().map(|failure| Failure {
+            class: FailureClass::Transient,
             code: "UNAVAILABLE".into(),
             message: "offline".into(),
             ..failure
@@ -728,7 +730,9 @@ async fn rules_give_a_step_to_no_agent_without_its_action() {
     assert_eq!(change(acts, &request).await, abort, "what changes something is not done by another agent");
     fail(&mut request, FailureClass::Permanent, "DECLINED", "the card was declined");
     assert_eq!(change(of(&["rooms", "inns"]), &request).await, abort, "it will fail again");
-    fail(&mut request, FailureClass::Permanent, "UNAVAILABLE", "Service unavailable; decompose further");
+    fail(&mut request, FailureClass::Permanent, "UNAVAILABLE", "the card service is unavailable: declined");
+    assert_eq!(change(of(&["rooms", "inns"]), &request).await, abort, "the class counts, not the words");
+    fail(&mut request, FailureClass::Transient, "UNAVAILABLE", "Service unavailable; decompose further");
     assert_eq!(change(of(&["rooms", "inns"]), &request).await, retry, "the error leads, the advice follows");
 }
 
@@ -750,6 +754,18 @@ fn a_proposal_gives_a_failed_step_only_to_an_agent_with_the_same_action() {
     }
     assert_eq!(codes(&request, "inns"), []);
     request.agents.iter_mut().for_each(|agent| agent.actions[0].side_effect = true);
+    assert_eq!(codes(&request, "inns"), [("ACTION_DENIED".to_owned(), place.clone())]);
+    let fields = json!({"agent_type": "inns"}).as_object().cloned().unwrap_or_default();
+    let other = Step { agent_type: "inns".into(), ..request.situation.plan.steps[1].clone() };
+    for change in [Change::SetFields { step: "room".into(), fields }, Change::ModifyStep { step: Box::new(other) }] {
+        let issues = crate::revise::substitute_issues(&request, std::slice::from_ref(&change));
+        assert_eq!(issues.len(), 1, "{change:?}");
+    }
+    // The declared fallback may try what was certainly not done.
+    request.situation.plan.steps[1].fallback =
+        Some(serde_json::from_value(json!({"agent_type": "inns"})).expect("it is a fallback"));
+    assert_eq!(codes(&request, "inns"), []);
+    request.situation.steps.values_mut().for_each(|at| at.may_be_done = true);
     assert_eq!(codes(&request, "inns"), [("ACTION_DENIED".to_owned(), place)]);
     request.situation.trigger = Trigger::UserRequest.as_str().into();
     assert_eq!(codes(&request, "inns"), [], "a person decides");
