@@ -181,6 +181,14 @@ def test_whatever_is_raised_has_a_class_a_code_and_a_message(raised: BaseExcepti
     text_of(body)
 
 
+def test_a_failure_says_what_is_known_of_the_work() -> None:
+    assert "effect" not in body_of(Fatal("no"))
+    assert body_of(Fatal("cut", effect="unknown"))["effect"] == body_of(ValueError("x"))["effect"] == "unknown"
+    assert body_of(Retry("away", effect="none"))["effect"] == "none"
+    with pytest.raises(ValueError):
+        Fatal("no", effect="perhaps")
+
+
 @pytest.mark.parametrize("after", ["5", float("nan"), float("inf")])
 def test_a_wait_that_is_no_number_is_refused_where_it_is_written(after: Any) -> None:
     with pytest.raises((TypeError, ValueError)):

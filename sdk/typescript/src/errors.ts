@@ -14,7 +14,15 @@ export interface Failure {
   message: string;
   /** Milliseconds. */
   retry_after_ms?: number;
+  /** What is known of the work; without it a timeout means `unknown`, any other class `none`. */
+  effect?: FailureEffect;
 }
+
+/**
+ * `none` if nothing was done, or `unknown`: it decides whether the fallback of an action with a side effect may try, and
+ * whether the step is undone.
+ */
+export type FailureEffect = 'none' | 'unknown';
 
 /** Characters of a message. */
 const MESSAGE_CHARS_MAX = 4_000;
@@ -43,9 +51,14 @@ export class Retry extends Error {
   override name = 'Retry';
   readonly code: string;
   readonly afterMs: number | undefined;
+  readonly effect: FailureEffect | undefined;
 
-  constructor(message = 'another attempt may succeed', options: { after?: Duration; code?: string } = {}) {
+  constructor(
+    message = 'another attempt may succeed',
+    options: { after?: Duration; code?: string; effect?: FailureEffect } = {},
+  ) {
     super(message);
+    this.effect = options.effect;
     this.code = codeOf(options.code, 'RETRY');
     this.afterMs = options.after === undefined ? undefined : toMs(options.after);
   }
@@ -56,9 +69,14 @@ export class Fatal extends Error {
   override name = 'Fatal';
   readonly code: string;
   readonly class: 'permanent' | 'constraint_violation';
+  readonly effect: FailureEffect | undefined;
 
-  constructor(message: string, options: { code?: string; class?: 'permanent' | 'constraint_violation' } = {}) {
+  constructor(
+    message: string,
+    options: { code?: string; class?: 'permanent' | 'constraint_violation'; effect?: FailureEffect } = {},
+  ) {
     super(message);
+    this.effect = options.effect;
     this.code = codeOf(options.code, 'FAILED');
     this.class = classOf(options.class, 'permanent');
   }
@@ -105,8 +123,12 @@ export class PlanFailed extends GoalmillError {
 /** The failure that a thrown value stands for: any error but `Fatal` may pass. @internal */
 export function toFailure(thrown: unknown): Failure {
   const message = plain(thrown);
-  if (thrown instanceof Fatal) return { class: thrown.class, code: thrown.code, message };
-  if (!(thrown instanceof Retry)) return { class: 'transient', code: 'AGENT_EXCEPTION', message };
-  if (thrown.afterMs === undefined) return { class: 'transient', code: thrown.code, message };
-  return { class: 'rate_limited', code: thrown.code, message, retry_after_ms: thrown.afterMs };
+  // Nobody foresaw any other error: the work may be done.
+  if (!(thrown instanceof Fatal) && !(thrown instanceof Retry)) {
+    return { class: 'transient', code: 'AGENT_EXCEPTION', message, effect: 'unknown' };
+  }
+  const effect = thrown.effect === undefined ? {} : { effect: thrown.effect };
+  if (thrown instanceof Fatal) return { class: thrown.class, code: thrown.code, message, ...effect };
+  if (thrown.afterMs === undefined) return { class: 'transient', code: thrown.code, message, ...effect };
+  return { class: 'rate_limited', code: thrown.code, message, retry_after_ms: thrown.afterMs, ...effect };
 }

@@ -54,7 +54,8 @@ test('errors become failures of their class', () => {
   assert.deepEqual(toFailure(new Retry('busy', { after: '2s', code: 'BUSY' })), { class: 'rate_limited', code: 'BUSY', message: 'busy', retry_after_ms: 2_000 });
   assert.deepEqual(toFailure(new Retry('busy')), { class: 'transient', code: 'RETRY', message: 'busy' });
   assert.deepEqual(toFailure(new Fatal('no')), { class: 'permanent', code: 'FAILED', message: 'no' });
-  assert.deepEqual(toFailure('text'), { class: 'transient', code: 'AGENT_EXCEPTION', message: 'text' });
+  assert.deepEqual(toFailure('text'), { class: 'transient', code: 'AGENT_EXCEPTION', message: 'text', effect: 'unknown' });
+  assert.equal(toFailure(new Fatal('no', { effect: 'unknown' })).effect, 'unknown');
   assert.equal(toFailure(new Error('x'.repeat(10_000))).message.length, 4_000);
 });
 

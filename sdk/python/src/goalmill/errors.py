@@ -23,10 +23,11 @@ def body_of(failure: BaseException) -> dict[str, Any]:
     try:
         if isinstance(failure, Failure):
             return failure.body()
-        return Retry(f"{type(failure).__name__}: {plain(failure)}", code="AGENT_EXCEPTION").body()
+        # Nobody foresaw it: the work may be done.
+        return Retry(f"{type(failure).__name__}: {plain(failure)}", code="AGENT_EXCEPTION", effect="unknown").body()
     except Exception as error:
         message = f"{type(failure).__name__} has no usable form: {type(error).__name__}: {plain(error)}"
-        return {"class": "permanent", "code": "AGENT_EXCEPTION", "message": message[:MESSAGE_MAX]}
+        return {"class": "permanent", "code": "AGENT_EXCEPTION", "message": message[:MESSAGE_MAX], "effect": "unknown"}
 
 
 class Failure(Exception):
@@ -35,19 +36,24 @@ class Failure(Exception):
     `failure_class` is one of `transient`, `rate_limited`, `timeout`, `permanent`, `constraint_violation`.
 
     - `message`: a text, or an exception, whose text it is.
+    - `effect`: `none` if nothing was done, which is what any class but `timeout` means, or `unknown`. It decides whether the
+      fallback of an action with a side effect may try, and whether the step is undone.
     """
 
     failure_class = "permanent"
 
-    def __init__(self, message: object = "", *, code: str = "FAILED") -> None:
+    def __init__(self, message: object = "", *, code: str = "FAILED", effect: str | None = None) -> None:
         super().__init__(message)
-        self.message, self.code = plain(message), code
+        if effect not in (None, "none", "unknown"):
+            raise ValueError(f"`effect` is {effect!r}: it must be `none` or `unknown`")
+        self.message, self.code, self.effect = plain(message), code, effect
 
     def body(self) -> dict[str, Any]:
         """The failure as a report has it."""
         kind = self.failure_class if self.failure_class in CLASSES else "permanent"
         code = plain("FAILED" if self.code in (None, "") else self.code)
-        return {"class": kind, "code": code, "message": (plain(self.message) or code)[:MESSAGE_MAX]}
+        effect = {} if getattr(self, "effect", None) is None else {"effect": self.effect}
+        return {"class": kind, "code": code, "message": (plain(self.message) or code)[:MESSAGE_MAX], **effect}
 
 
 class Retry(Failure):
@@ -57,8 +63,8 @@ class Retry(Failure):
     failure_class = "transient"
 
     def __init__(self, message: object = "try again", *, code: str = "RETRY",
-                 after: float | datetime.timedelta | None = None) -> None:
-        super().__init__(message, code=code)
+                 after: float | datetime.timedelta | None = None, effect: str | None = None) -> None:
+        super().__init__(message, code=code, effect=effect)
         seconds = after.total_seconds() if isinstance(after, datetime.timedelta) else after
         if seconds is not None and not math.isfinite(seconds):
             raise ValueError(f"`after` is {seconds}: it must be a number of seconds")

@@ -338,7 +338,8 @@ class Worker:
             try:
                 attempt.complete(await action.fn(**action.arguments(inputs, AsyncContext(attempt))))
             except (SystemExit, KeyboardInterrupt) as error:  # would leave the event loop
-                raise Retry(f"{type(error).__name__}: {plain(error)}", code="AGENT_EXCEPTION") from error
+                raise Retry(f"{type(error).__name__}: {plain(error)}", code="AGENT_EXCEPTION",
+                            effect="unknown") from error
             throttle.record(attempt.begun_at)
         try:
             attempt.future = asyncio.ensure_future(work())
