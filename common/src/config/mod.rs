@@ -27,8 +27,9 @@ pub use namespace::{NamespaceSettings, namespace_settings};
 pub use oidc::{OidcSettings, SignatureAlgorithm, is_private_url};
 pub use secret::{hide_password, hide_secrets};
 pub use settings::{
-    ApiSettings, Authentication, EventSettings, Gate, MetricsSettings, PlannerSettings, PolicySettings, RecordSettings,
-    RedactSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings, StoredPlanSettings, WorkerSettings,
+    ApiSettings, Authentication, EventSettings, Gate, GuessApproval, MetricsSettings, PlannerSettings, PolicySettings,
+    RecordSettings, RedactSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings, StoredPlanSettings,
+    WorkerSettings,
 };
 pub use tls::TlsSettings;
 pub use weight::{Weight, WeightSettings};

@@ -342,13 +342,47 @@ pub struct PlannerSettings {
     /// Finished plans of a planner before its confidence is calibrated by their outcomes alone; with fewer, it is drawn to
     /// the outcomes of all planners; 0: never.
     pub calibrate_plans_min: usize,
-    /// Whether a plan that rests on a guess waits for the approval of a person: the generic plan, and a plan with facts of
-    /// the text that neither a field of the goal nor the rule states.
-    pub approve_guesses: bool,
+    /// Which plans with a confidence of at most 0.3 wait for the approval of a person: the generic plan, a plan with facts of
+    /// the text that neither a field of the goal nor the rule states, and any other that its planner is that unsure of.
+    pub approve_guesses: GuessApproval,
     /// The severity of findings when a planner's plan does not fit the registered agents.
     pub weights: WeightSettings,
     /// Which actions plans may use, and which revisions of running plans are allowed.
     pub policy: PolicySettings,
+}
+
+/// Which unsure plans wait for a person.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GuessApproval {
+    /// Those with an action that has a `side_effect`.
+    #[default]
+    SideEffects,
+    /// All.
+    All,
+    /// None.
+    Never,
+}
+
+/// `true` and `false` are read as `all` and `never`.
+impl<'de> Deserialize<'de> for GuessApproval {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Given {
+            Flag(bool),
+            Word(String),
+        }
+        match Given::deserialize(deserializer)? {
+            Given::Flag(flag) => Ok(if flag { Self::All } else { Self::Never }),
+            Given::Word(word) => match word.as_str() {
+                "side_effects" => Ok(Self::SideEffects),
+                "all" => Ok(Self::All),
+                "never" => Ok(Self::Never),
+                _ => Err(serde::de::Error::custom("it is one of `side_effects`, `all`, `never`")),
+            },
+        }
+    }
 }
 
 /// Which actions of which agents plans may use. A pattern is `agent/action`, or `agent` for all of its actions; `*`
@@ -378,7 +412,7 @@ impl Default for PlannerSettings {
             fallback_after_ms: 3_000,
             stream: true,
             calibrate_plans_min: 50,
-            approve_guesses: false,
+            approve_guesses: GuessApproval::SideEffects,
             weights: WeightSettings::default(),
             policy: PolicySettings::default(),
         }

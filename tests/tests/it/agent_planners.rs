@@ -93,7 +93,8 @@ async fn an_agent_plans_is_criticised_and_revises() -> Result<()> {
 async fn an_agent_whose_card_does_not_say_that_it_plans_is_passed_over() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let dev = Dev::start(&["--demo-agents"], &settings(dir.path(), "")?).await?;
-    let text = dev.says(&["submit", "Greet somebody", "--wait", "-o", "json"], 0)?;
+    // The generic plan of the rules waits for a person.
+    let text = dev.says(&["submit", "Greet somebody", "--wait", "-o", "json"], 7)?;
     let result: Value = serde_json::from_str(&text)?;
     let events = dev.events(result["plan_id"].as_str().context("it has an id")?)?;
     let created = of_type(&events, "plan_created")[0];

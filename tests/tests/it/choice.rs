@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use goalmill_broker::embedded;
 use goalmill_common::clock::Clock;
-use goalmill_common::config::Dialect;
+use goalmill_common::config::{Dialect, GuessApproval};
 use goalmill_common::event::{Event, PlanEvent, StepEvent};
 use goalmill_common::id::PlanId;
 use goalmill_demo::scripted::{Script, Scripted};
@@ -184,6 +184,7 @@ async fn start_in_order(servers: &[&ModelServer], order: &[&str]) -> Result<Inst
     let model = |(n, server): (usize, &&ModelServer)| server.settings(&format!("m{n}"), Dialect::Openai);
     settings.models = servers.iter().enumerate().map(model).collect();
     settings.planner.order = order.iter().copied().map(Into::into).collect();
+    settings.planner.approve_guesses = GuessApproval::Never;
     let at = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
     until(SOON, async || at.get("/v1/agents").await.is_ok_and(|agents| agents.to_string().contains("\"echo\""))).await;
     Ok(at)

@@ -167,6 +167,17 @@ async fn a_trip_is_completed_only_by_agents_that_have_the_actions() -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_goal_of_an_unknown_kind_waits_for_a_person_before_anything_is_done() -> Result<()> {
+    let dev = Dev::start(&[], "").await?;
+    for goal in ["Book a table for 4", "Transfer 500 EUR to Bob"] {
+        dev.says(&["submit", goal, "--wait"], 7)?;
+        let begun = dev.events("@latest")?.iter().any(|event| event["type"] == "step_queued");
+        assert!(!begun, "{goal}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_first_step_begins_before_a_quarter_of_the_plan_has_arrived() -> Result<()> {
     let script = Script::load(Path::new(&shipped()))?;
     let plan = script.answers[0].json.as_ref().context("the first answer is the plan")?.to_string();

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use goalmill_common::agent::Agent;
 use goalmill_common::command::Planned;
-use goalmill_common::config::PlannerSettings;
-use goalmill_common::plan::Plan;
+use goalmill_common::config::{GuessApproval, PlannerSettings};
+use goalmill_common::plan::{Plan, Step};
 use goalmill_common::planning::ReadGoal;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::{ModelView, PlannerView};
@@ -66,8 +67,8 @@ pub struct Pipeline {
     timeout: Duration,
     /// How long all planners together may take for one revision.
     replan_limit: Duration,
-    /// Whether a plan that rests on a guess waits for a person.
-    approves_guesses: bool,
+    /// Which unsure plans wait for a person.
+    guess_approval: GuessApproval,
     route: RouteSteps,
 }
 
@@ -82,7 +83,7 @@ impl Pipeline {
             confidences: Arc::new(ConfidenceCalibration::new(0)),
             timeout,
             replan_limit: Duration::MAX,
-            approves_guesses: false,
+            guess_approval: GuessApproval::default(),
             route,
         }
     }
@@ -132,7 +133,7 @@ impl Pipeline {
         }
         pipeline.offer(spare, models.names().into_iter().map(Into::into).collect());
         pipeline.deps = Some(deps);
-        pipeline.approves_guesses = settings.approve_guesses;
+        pipeline.guess_approval = settings.approve_guesses;
         Ok(pipeline)
     }
 
@@ -165,7 +166,13 @@ impl Pipeline {
             confidence = confidence.min(GUESS_CONFIDENCE_MAX);
         }
         let mut plan = planned.plan;
-        if planning.require_approval || (is_guess && self.approves_guesses) {
+        let is_unsure = confidence <= GUESS_CONFIDENCE_MAX;
+        let asks = match self.guess_approval {
+            GuessApproval::SideEffects => is_unsure && has_side_effect(&plan, &request.agents),
+            GuessApproval::All => is_unsure,
+            GuessApproval::Never => false,
+        };
+        if planning.require_approval || asks {
             plan.approve.get_or_insert_default();
         }
         warnings.extend(request.reading.iter().flat_map(|reading| reading.notes.iter().cloned()));
@@ -364,6 +371,20 @@ pub(super) fn note_answer<T>(
     }
 }
 
+/// Whether a step of a plan, or of a plan inside it, may change something outside of the plan.
+pub(super) fn has_side_effect(plan: &Plan, agents: &[Agent]) -> bool {
+    plan.steps.iter().any(|step| acts(step, agents))
+}
+
+/// Whether a card says so of the action of a step or its fallback.
+pub(super) fn acts(step: &Step, agents: &[Agent]) -> bool {
+    let acts = |action: &str| agents.iter().filter_map(|agent| agent.action(action)).any(|action| action.side_effect);
+    let other = step.fallback.as_ref().and_then(|fallback| fallback.action.as_deref());
+    acts(&step.action)
+        || other.is_some_and(acts)
+        || step.plan.as_ref().is_some_and(|inner| has_side_effect(inner, agents))
+}
+
 /// Whether the planner of this name asks language models.
 pub(super) fn asks_models(planner: &str) -> bool {
     matches!(planner, "llm" | "tools")
@@ -380,11 +401,9 @@ fn count_issues(planner: &'static str, issues: &[Issue]) {
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
-    use goalmill_common::agent::Agent;
     use goalmill_common::clock::Clock;
     use goalmill_common::goal::Goal;
     use goalmill_common::limits::Limits;
-    use goalmill_common::plan::Step;
     use goalmill_common::random::Random;
     use goalmill_plan::validate::Policy;
     use serde_json::{Value, json};
@@ -461,28 +480,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_guess_waits_for_a_person_where_the_settings_say_so() {
-        let pipeline = |approve_guesses: bool| {
+    async fn an_unsure_plan_waits_for_a_person_if_it_may_change_something() {
+        let pipeline = |approve_guesses: GuessApproval| {
             let settings = PlannerSettings { approve_guesses, ..PlannerSettings::default() };
             let route = Arc::new(|_: &mut Plan, _: &Policy| Ok((Vec::new(), Vec::new())));
             Pipeline::from_settings(&settings, &models(), route, None).expect("the settings are valid")
         };
+        let cards = include_str!("../../../../config/agents/demo.json");
+        let demo: Vec<Agent> = serde_json::from_str(cards).expect("the shipped cards can be read");
+        let mut harmless = demo.clone();
+        harmless.iter_mut().flat_map(|agent| &mut agent.actions).for_each(|action| action.side_effect = false);
         for (goal, is_guess) in [
             ("Water the plants", true),
+            ("Book a table for 4", true),
+            ("Transfer 500 EUR to Bob", true),
             ("Deploy the shop by 6 May", true),
             ("Plan a 3-day trip to Paris in May with a $2000 budget", false),
         ] {
             let goal = Goal { description: goal.into(), ..Goal::default() };
-            let request = PlanRequest { goal, ..request() };
-            let asked = pipeline(true).plan(&request).await.expect("there is a plan");
-            let free = pipeline(false).plan(&request).await.expect("there is a plan");
-            assert_eq!(
-                (asked.plan.approve.is_some(), free.plan.approve),
-                (is_guess, None),
-                "{}",
-                request.goal.description
-            );
-            assert_eq!(asked.confidence <= 0.3, is_guess, "{}", asked.confidence);
+            for (approval, agents, asks) in [
+                (GuessApproval::SideEffects, &demo, is_guess),
+                (GuessApproval::SideEffects, &harmless, false),
+                (GuessApproval::All, &harmless, is_guess),
+                (GuessApproval::Never, &demo, false),
+            ] {
+                let request = PlanRequest { goal: goal.clone(), agents: agents.clone(), ..request() };
+                let planned = pipeline(approval).plan(&request).await.expect("there is a plan");
+                assert_eq!(planned.plan.approve.is_some(), asks, "{} {approval:?}", goal.description);
+                assert_eq!(planned.confidence <= 0.3, is_guess, "{}", planned.confidence);
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::refusal::{failure, refusal, without_prompts};
-use crate::pipeline::{Pipeline, note_answer};
+use crate::pipeline::{Pipeline, acts, has_side_effect, note_answer};
 use crate::stage::Stages;
 use crate::{Part, PlanRequest, PlanningError};
 
@@ -195,7 +195,10 @@ impl<'a> Writer<'a> {
         let before = self.sent.iter().map(|(_, checked)| checked.clone());
         let plan = Plan { steps: before.chain(steps.iter().cloned()).collect(), ..self.head.clone() };
         let routed = match self.pipeline.validate_part(self.planner, &plan, self.request) {
-            Ok(routed) if routed.plan().approve.is_none() => routed,
+            // How sure its planner is of the whole is said at the end: what changes something waits for that.
+            Ok(routed) if routed.plan().approve.is_none() && !has_side_effect(routed.plan(), &self.request.agents) => {
+                routed
+            }
             Ok(_) => {
                 self.halted = true;
                 return Ok(false);
@@ -243,7 +246,12 @@ impl<'a> Writer<'a> {
     async fn finish(mut self, planned: Planned) -> Result<StreamOutcome, SinkClosed> {
         let account = planned.provenance.clone();
         let closing = match self.rest(planned.plan.clone()) {
-            Ok((steps, warnings, routes)) => {
+            Ok((mut steps, warnings, routes)) => {
+                if planned.plan.approve.is_some() {
+                    // The plan runs already: a person is asked about each step that changes something.
+                    let acting = steps.iter_mut().filter(|step| acts(step, &self.request.agents));
+                    acting.for_each(|step| _ = step.approve.get_or_insert_default());
+                }
                 if !steps.is_empty() {
                     self.sink.add(steps).await?;
                 }
