@@ -1,5 +1,6 @@
 //! State of the live view of a plan: that of the engine, and times that the engine does not keep.
 
+use goalmill_common::constraint::ConstraintView;
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Goal, Usage};
@@ -197,6 +198,11 @@ impl Board {
 
     pub fn counts(&self) -> Counts {
         self.state.as_ref().map(PlanState::counts).unwrap_or_default()
+    }
+
+    /// Where the plan stands with the constraints of its goal.
+    pub fn constraints(&self) -> Vec<ConstraintView> {
+        self.state.as_ref().map(|state| state.constraint_views(self.last_ms)).unwrap_or_default()
     }
 
     pub fn usage(&self) -> Usage {

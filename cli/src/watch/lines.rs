@@ -316,6 +316,11 @@ pub fn ending(board: &Board, palette: Palette) -> Vec<String> {
         facts.push(format!("{} tokens", usage.tokens));
     }
     facts.push(format!("{:.2} USD", usage.cost));
+    if board.status() == PlanStatus::Completed || board.status() == PlanStatus::Partial {
+        let views = board.constraints().into_iter();
+        let unknown = views.filter(|view| view.hard && view.status == ConstraintStatus::NotMeasured);
+        facts.extend(unknown.map(|view| format!("hard constraint `{}` not measured", short(&view.name))));
+    }
     let took = seconds(board.last_ms.saturating_sub(board.first_ms));
     let status = palette.tone(plan_tone(board.status()), board.status().as_str().replace('_', " "));
     let mut lines =
@@ -325,7 +330,12 @@ pub fn ending(board: &Board, palette: Palette) -> Vec<String> {
     } else if !board.reason().is_empty() && board.status() != PlanStatus::Completed {
         lines.push(format!("  why: {}", reason(board.reason())));
     }
-    for row in board.rows().filter(|row| row.status == StepStatus::Failed).take(FAILURES_SHOWN) {
+    // A step that failed and that a revision passes over makes a plan partial too.
+    let is_partial = board.status() == PlanStatus::Partial;
+    let is_shown = |status: StepStatus, has_failure: bool| {
+        status == StepStatus::Failed || (is_partial && status == StepStatus::Skipped && has_failure)
+    };
+    for row in board.rows().filter(|row| is_shown(row.status, row.failure.is_some())).take(FAILURES_SHOWN) {
         let failure = row.failure.map(why).unwrap_or_default();
         lines.push(format!("  {} {}: {failure}", palette.tone(Tone::Bad, "✗"), row.id()));
     }

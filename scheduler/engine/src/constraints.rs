@@ -125,11 +125,20 @@ impl PlanState {
         if let Some(amount) = watched.amount {
             AMOUNT.clone_into(&mut view.measure);
             view.measured = Some(amount);
-        } else if watched.status == ConstraintStatus::Met && (spent == 0.0 || self.origin.planner != SUBMITTED) {
+            return;
+        }
+        let unit = watched.constraint.unit();
+        let is_named = watched.constraint.of.is_some();
+        let reason = match self.amount_in_outputs(unit, watched.limit) {
+            Err(reason) if !is_named => reason,
+            _ if spent == 0.0 || self.origin.planner != SUBMITTED => {
+                format!("no output says what the result costs; the run has spent {spent} {unit}")
+            }
+            _ => return,
+        };
+        if watched.status == ConstraintStatus::Met {
             AMOUNT.clone_into(&mut view.measure);
-            (view.status, view.measured) = (ConstraintStatus::NotMeasured, None);
-            let unit = watched.constraint.unit();
-            view.reason = format!("no output says what the result costs; the run has spent {spent} {unit}");
+            (view.status, view.measured, view.reason) = (ConstraintStatus::NotMeasured, None, reason);
         }
     }
 
@@ -226,7 +235,7 @@ impl Turn<'_> {
         let limits = &self.context.limits;
         let of_result = monitor.watched.iter().filter(|watched| watched.constraint.limits_result());
         let known = of_result.filter(|watched| watched.status != ConstraintStatus::Relaxed).filter_map(|watched| {
-            let found = self.state.result_amount(&watched.constraint, limits)?;
+            let found = self.state.result_amount(&watched.constraint, watched.limit, limits).ok()??;
             (watched.amount != Some(found.amount)).then_some((watched, found))
         });
         let events: Vec<ConstraintChanged> = known

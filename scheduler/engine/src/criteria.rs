@@ -14,6 +14,7 @@ use goalmill_expression::{self as expression, NeededPayload};
 use serde_json::{Value, json};
 
 use crate::decide::Turn;
+use crate::result_amount::output_paths;
 use crate::step_verdict::{judged_by_step, verdict_of};
 use crate::waiting::Waiting;
 use crate::{PlanState, Rejection, render};
@@ -299,16 +300,6 @@ fn verdict_on(
         by: String::new(),
         evidence: clipped(evidence),
     }
-}
-
-/// The outputs that an expression names: `steps.total.outputs.sum`.
-fn output_paths(check: &str) -> impl Iterator<Item = &str> {
-    check.match_indices("steps.").map(|(at, _)| {
-        let rest = &check[at..];
-        let end =
-            rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']'))).unwrap_or(rest.len());
-        rest[..end].trim_end_matches(['.', ']', '['])
-    })
 }
 
 fn answer_schema() -> Value {

@@ -14,7 +14,7 @@ use goalmill_engine::{Command, Effect, PlanAnswer, Timer, replan_context};
 use serde_json::{Value, json};
 
 use crate::revise::propose;
-use crate::world::{START_MS, World, plan, planned, report, submission, with};
+use crate::world::{START_MS, World, plan, planned, report, step, submission, with};
 
 fn goal(plan: Plan, constraints: Value) -> Submit {
     let mut submit = submission(Some(plan));
@@ -158,6 +158,71 @@ fn what_the_run_spends_is_not_what_its_result_costs() {
     assert_eq!((broken.state.status(), verdicts(&broken)), (PlanStatus::Completed, vec![UNMET, OPEN]));
     let foreign = run(json!({"total": 2_500, "currency": "EUR"}));
     assert_eq!(measure(&foreign, "budget").1, S::NotMeasured, "another currency is another amount");
+}
+
+/// Outputs and inputs of two or three completed steps, the limit, and what is known of the amount.
+#[test]
+fn several_amounts_are_known_only_where_they_hold_either_way() {
+    let usd = |name: &str, amount: f64| json!({name: amount, "currency": "USD"});
+    let flights = || usd("total", 612.0);
+    let part = || usd("total", 116.4);
+    let none = || json!({});
+    let sums = |path: &str| json!({"x": format!("{{{{ {path} }}}}")});
+    let unknown = (S::NotMeasured, None);
+    for (steps, limit, expected) in [
+        // Neither contains the other: 728.40 together, 116.40 at least.
+        (vec![(none(), flights()), (none(), part())], 500, unknown),
+        (vec![(none(), flights()), (none(), part())], 100, (S::Broken, Some(728.4))),
+        (vec![(none(), flights()), (none(), part())], 1_000, (S::Met, Some(728.4))),
+        // A total that reads it contains it; a part that reads it does not, nor does a total below it.
+        (vec![(none(), flights()), (sums("steps.s0.outputs.total"), usd("total", 700.0))], 800, (S::Low, Some(700.0))),
+        (vec![(none(), flights()), (sums("steps.s0.outputs.total"), usd("price", 700.0))], 800, unknown),
+        (vec![(none(), flights()), (sums("steps.s0.outputs.total"), part())], 500, unknown),
+        (vec![(none(), flights()), (sums("steps.s0.outputs.best"), usd("total", 700.0))], 800, unknown),
+        // By way of a step without an amount.
+        (
+            vec![
+                (none(), flights()),
+                (sums("steps.s0.outputs.total"), json!({"n": 612})),
+                (sums("steps.s1.outputs.n"), usd("total", 650.0)),
+            ],
+            700,
+            (S::Low, Some(650.0)),
+        ),
+        // One of several offers is taken in place of the first choice.
+        (
+            vec![(none(), flights()), (sums("steps.s0.outputs.offers[1].price"), usd("total", 380.0))],
+            500,
+            (S::Met, Some(380.0)),
+        ),
+        // Other currencies and money without one.
+        (vec![(none(), part()), (none(), json!({"total": 300, "currency": "EUR"}))], 500, unknown),
+        (vec![(none(), part()), (none(), json!({"price": 300}))], 500, unknown),
+        (vec![(none(), part()), (none(), json!({"total": 300}))], 500, (S::Met, Some(116.4))),
+    ] {
+        let ids: Vec<String> = (0..steps.len()).map(|n| format!("s{n}")).collect();
+        let mut made = Plan::default();
+        for (id, (inputs, _)) in ids.iter().zip(&steps) {
+            let mut step = step(id, &[]);
+            step.inputs = inputs.clone().into();
+            if inputs.to_string().contains("steps.s") {
+                let before = if inputs.to_string().contains("steps.s1") { "s1" } else { "s0" };
+                step.dependencies = vec![before.into()];
+            }
+            made.steps.push(step);
+        }
+        let mut world = planner_made(made, json!({"budget": format!("{limit} USD")}), &[]);
+        for (id, (_, outputs)) in ids.iter().zip(&steps) {
+            let mut outputs = outputs.clone();
+            outputs["best"] = json!({"offer": 1});
+            outputs["offers"] = json!([{"price": 612}, {"price": 380}]);
+            world.complete(id, outputs);
+        }
+        let (_, status, measured) = measure(&world, "budget");
+        let rounded = measured.map(|amount| (amount * 100.0).round() / 100.0);
+        assert_eq!((status, rounded), expected, "{limit}: {steps:?}");
+        world.restart();
+    }
 }
 
 #[test]
