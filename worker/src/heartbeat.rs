@@ -109,6 +109,23 @@ async fn register_changed(
         worker.broker.open_queue(agent_type).await?;
         match (&card, known.get(agent_type)) {
             (Some(card), Some(existing)) if card == existing => {}
+            (Some(card), Some(existing))
+                if !existing.is_bare()
+                    && registered.get(agent_type).and_then(Option::as_ref) != Some(existing)
+                    && is_conflict(worker, card, existing) =>
+            {
+                let (gives_way, known) = (gives_way(worker, agent_type), names(existing));
+                let outcome = if gives_way { "it stays" } else { "it is replaced" };
+                tracing::warn!(
+                    agent_type = %agent_type,
+                    "two cards of one name: agent type `{agent_type}` is registered with {known}, and worker `{}` serves \
+                     one with {}; {outcome}. Give one of them another name.",
+                    worker.id, names(card)
+                );
+                if !gives_way {
+                    worker.broker.register(card).await?;
+                }
+            }
             (Some(card), _) => worker.broker.register(card).await?,
             (None, Some(_)) => {}
             // The author of a refused card can still correct it.
@@ -119,6 +136,27 @@ async fn register_changed(
     }
     Ok(())
 }
+
+/// Whether a registered card is that of another agent. A card that says the same of what it is for, or has all the actions
+/// of the registered one, is a newer one of the same agent.
+fn is_conflict(worker: &Worker, card: &Agent, existing: &Agent) -> bool {
+    let has_all = existing.actions.iter().all(|action| card.action(&action.name).is_some());
+    let is_newer = card.description == existing.description || (has_all && !gives_way(worker, &card.agent_type));
+    !is_newer
+}
+
+fn gives_way(worker: &Worker, agent_type: &AgentType) -> bool {
+    worker.served.get(agent_type).is_some_and(|served| served.settings_card.is_none() && served.executor.gives_way())
+}
+
+/// The actions of a card, for people.
+fn names(card: &Agent) -> String {
+    let names: Vec<String> = card.actions.iter().take(NAMES_MAX).map(|action| format!("`{}`", action.name)).collect();
+    if names.is_empty() { "any action".to_owned() } else { format!("the actions {}", names.join(", ")) }
+}
+
+/// Most actions of a card that a message lists.
+const NAMES_MAX: usize = 8;
 
 impl Worker {
     fn heartbeat(&self) -> WorkerBeat {

@@ -105,6 +105,11 @@ pub trait Executor: Send + Sync + 'static {
     fn card(&self) -> Option<Agent> {
         None
     }
+
+    /// Whether its card never takes the place of the card of another agent of this name: it is only there to try things out.
+    fn gives_way(&self) -> bool {
+        false
+    }
 }
 
 /// Progress of an execution.

@@ -65,6 +65,24 @@ async fn agent_types_are_registered_without_replacing_better_cards() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_demo_agent_keeps_the_card_of_another_agent_of_its_name() {
+    let shipped = demo::agents().into_iter().find(|card| card.agent_type.as_str() == "echo").expect("it is shipped");
+    let own = |action: &str| {
+        let card = serde_json::json!({"agent_type": "echo", "description": "ours", "actions": [{"name": action}]});
+        serde_json::from_value::<Agent>(card).expect("it is a card")
+    };
+    let older = Agent { actions: Vec::new(), capabilities: vec!["older".into()], ..shipped.clone() };
+    for (registered, expected) in [(own("shout"), own("shout")), (own("echo"), own("echo")), (older, shipped)] {
+        let world = World::new().await;
+        world.inner().register(&registered).await.expect("it registers");
+        let _worker = world.start(world.settings(), vec![("echo", demo::executors()["echo"].clone())]).await;
+        world.until("the beat", async || world.inner().workers(5_000).await.is_ok_and(|w| w.len() == 1)).await;
+        let agents = world.inner().agents().await.expect("they are listed").agents;
+        assert_eq!(agents, [expected]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_changed_card_is_registered_also_after_a_lost_connection() {
     struct Changing(Mutex<&'static str>);
 

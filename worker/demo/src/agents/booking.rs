@@ -147,6 +147,10 @@ impl Executor for BookingAgent {
     fn card(&self) -> Option<Agent> {
         card(NAME)
     }
+
+    fn gives_way(&self) -> bool {
+        true
+    }
 }
 
 fn reference(inputs: &Value) -> Result<&str, Failure> {

@@ -133,6 +133,10 @@ impl Executor for Demo {
     fn card(&self) -> Option<Agent> {
         card(self.0.name)
     }
+
+    fn gives_way(&self) -> bool {
+        true
+    }
 }
 
 fn is_set(inputs: &Value, name: &str) -> bool {

@@ -57,6 +57,10 @@ impl Executor for Sleep {
     fn card(&self) -> Option<Agent> {
         card("sleep")
     }
+
+    fn gives_way(&self) -> bool {
+        true
+    }
 }
 
 fn slept(ms: u64) -> Json {
@@ -93,6 +97,10 @@ impl Executor for Stamp {
     fn card(&self) -> Option<Agent> {
         card("stamp")
     }
+
+    fn gives_way(&self) -> bool {
+        true
+    }
 }
 
 /// Returns its inputs.
@@ -106,6 +114,10 @@ impl Executor for Echo {
 
     fn card(&self) -> Option<Agent> {
         card("echo")
+    }
+
+    fn gives_way(&self) -> bool {
+        true
     }
 }
 
@@ -138,6 +150,10 @@ impl Executor for Spend {
 
     fn card(&self) -> Option<Agent> {
         card("spend")
+    }
+
+    fn gives_way(&self) -> bool {
+        true
     }
 }
 
