@@ -34,7 +34,7 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
         &["common", "engine", "plan", "planning", "virtual-shard"],
         &["tokio", "redis", "deadpool", "axum", "reqwest"],
     ),
-    ("scheduler/virtual-shard", &["common", "engine", "plan"], IO),
+    ("scheduler/virtual-shard", &["common", "engine", "expression", "plan"], IO),
     (
         "scheduler",
         &["archive", "broker", "client", "common", "engine", "http", "llm", "mcp-server", "plan", "planning", "router"],
