@@ -47,9 +47,9 @@ fn no_seed_finds_a_broken_promise() {
 #[test]
 fn plans_keep_the_laws_whatever_fails() {
     let shown = explore_wanted(laws::run, "keep_the_laws", SEEDS_OF_LAWS);
-    let must_happen = ["compared", "changed by faults, compared", "fenced", "plan_failed", "plan_cancelled"];
-    for what in must_happen.into_iter().filter(|_| shown.seeds >= SEEDS_OF_LAWS) {
-        assert!(shown.counts.get(what).is_some_and(|count| *count > 0), "`{what}`: {shown:?}");
+    let must_happen = [("compared", 100), ("changed by faults, compared", 10), ("fenced", 1), ("turned back", 5)];
+    for (what, least) in must_happen.into_iter().filter(|_| shown.seeds >= SEEDS_OF_LAWS) {
+        assert!(shown.counts.get(what).is_some_and(|count| *count >= least), "`{what}`: {shown:?}");
     }
 }
 
