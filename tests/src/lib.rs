@@ -1,7 +1,6 @@
 //! The harness of all tests that need more than one package: a private Redis, processes, a network that fails.
 
 pub mod audit;
-mod audit_work;
 pub mod cluster;
 pub mod collector;
 pub mod dev;

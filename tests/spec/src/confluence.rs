@@ -11,14 +11,13 @@ use serde_json::{Value, json};
 
 use crate::case::Case;
 use crate::engine_driver::{Stopped, drive};
+use crate::hurry::ENDLESS_MS;
 use crate::interpreter::run;
 use crate::run::{Ask, Run, StepEnd};
 use crate::script::{Act, Does, Script};
 
 /// Runs with other times that must end in the same way.
 const RUNS: u64 = 20;
-/// Seeds that are tried for them: in some runs two things meet in one millisecond.
-const SEEDS: u64 = 3 * RUNS;
 /// One of so many runs has about the times of real processes.
 const REAL: u64 = 3;
 /// Acts of each action that get a time.
@@ -104,16 +103,16 @@ fn without_times(value: &Value) -> Value {
 /// Finds the outcome of a case if it does not depend on times.
 ///
 /// - `prefix`: of all actions.
-pub fn confluent(case: &Case, prefix: &str) -> Result<Confluent, Incomparable> {
+/// - `slowness`: how many times as long everything may take; that of [`hurry`](crate::hurry()).
+pub fn confluent(case: &Case, prefix: &str, slowness: u64) -> Result<Confluent, Incomparable> {
     let plan = case.plan().map_err(|_| Incomparable::Invalid)?;
     // Questions in any order, so that other ones come first where the laws leave it free.
     let mut known = Vec::new();
     let mut expected = None;
-    let mut runs = 0;
-    for seed in 0..SEEDS {
+    for seed in 0..RUNS {
         let mut random = StdRng::seed_from_u64(seed);
         let (plan, script) = match seed % REAL {
-            0 => (plan.clone(), with_real_times(&case.script, &mut random)),
+            0 => (plan.clone(), with_real_times(&case.script, END_MS * slowness, &mut random)),
             _ => with_random_times(&plan, &case.script, &mut random),
         };
         known.extend(match drive(&plan, &script) {
@@ -128,13 +127,9 @@ pub fn confluent(case: &Case, prefix: &str) -> Result<Confluent, Incomparable> {
             return Err(Incomparable::Timed);
         }
         known.extend(run.asks);
-        runs += 1;
-        if runs == RUNS {
-            break;
-        }
     }
-    let expected = expected.filter(|_| runs == RUNS).ok_or(Incomparable::Undecided)?;
-    let case = with_moment(case, &plan, &expected, prefix)?;
+    let expected = expected.ok_or(Incomparable::Undecided)?;
+    let case = with_moment(case, &plan, &expected, prefix, slowness)?;
     Ok(Confluent { case, expected })
 }
 
@@ -160,7 +155,14 @@ pub fn unanswered(confluent: &Confluent, prefix: &str) -> Vec<(String, String)> 
 }
 
 /// Checks how long a case takes, and gives its cancellation or deadline a time.
-fn with_moment(case: &Case, plan: &Plan, expected: &Outcome, prefix: &str) -> Result<Case, Incomparable> {
+fn with_moment(
+    case: &Case,
+    plan: &Plan,
+    expected: &Outcome,
+    prefix: &str,
+    slowness: u64,
+) -> Result<Case, Incomparable> {
+    let moments_ms = MOMENTS_MS.map(|at_ms| at_ms * slowness);
     let at = |at_ms: u64| {
         let mut script = case.script.clone();
         script.cancel_at(at_ms);
@@ -171,10 +173,10 @@ fn with_moment(case: &Case, plan: &Plan, expected: &Outcome, prefix: &str) -> Re
         let run = run(plan, script, &[], None).ok()?;
         (Outcome::of(&run, prefix) == *expected).then_some(run.ended_ms)
     };
-    let is_settled = |n: &usize| MOMENTS_MS[*n..].iter().all(|at_ms| length_ms(&at(*at_ms)).is_some());
+    let is_settled = |n: &usize| moments_ms[*n..].iter().all(|at_ms| length_ms(&at(*at_ms)).is_some());
     let first = (0..MOMENTS_MS.len()).find(is_settled).ok_or(Incomparable::Long)?;
-    let script = at(MOMENTS_MS[first] + MARGIN_MS);
-    if length_ms(&script).is_none_or(|length_ms| length_ms > LENGTH_MS_MAX) {
+    let script = at(moments_ms[first] + MARGIN_MS * slowness);
+    if length_ms(&script).is_none_or(|length_ms| length_ms > LENGTH_MS_MAX * slowness) {
         return Err(Incomparable::Long);
     }
     let case = Case { script, ..case.clone() };
@@ -191,13 +193,13 @@ fn has_end_inside(case: &Case, plan: &Plan, expected: &Outcome) -> bool {
 }
 
 /// The same with times as on a machine that is busy now and then.
-fn with_real_times(script: &Script, random: &mut StdRng) -> Script {
+fn with_real_times(script: &Script, end_ms: u64, random: &mut StdRng) -> Script {
     let mut script = script.clone();
     for act in script.acts.values_mut().flatten() {
         act.after_ms += random.random_range(0..500);
     }
-    script.cancel_at(END_MS);
-    script.deadline_ms = script.deadline_ms.map(|_| END_MS);
+    script.cancel_at(end_ms);
+    script.deadline_ms = script.deadline_ms.map(|_| end_ms);
     script
 }
 
@@ -224,7 +226,8 @@ fn with_random_times(plan: &Plan, script: &Script, random: &mut StdRng) -> (Plan
 fn change_times(plan: &mut Plan, random: &mut StdRng) {
     for step in &mut plan.steps {
         if step.kind.needs_worker() {
-            let limit_ms = step.timeout_ms.map_or(10_000_000, |_| random.random_range(30_000..60_000));
+            let limit_ms = step.timeout_ms.filter(|limit_ms| *limit_ms < ENDLESS_MS);
+            let limit_ms = limit_ms.map_or(10_000_000, |_| random.random_range(30_000..60_000));
             step.timeout_ms = Some(limit_ms);
         } else if step.kind == StepKind::Plan {
             step.timeout_ms = step.timeout_ms.map(|_| random.random_range(60_000..90_000));

@@ -21,6 +21,8 @@ const LIMIT_MS: u64 = 6_000;
 const EVENT_LIMIT_MS: u64 = 8_000;
 /// Time limit of a plan inside: longer than three losses take.
 const INSIDE_LIMIT_MS: u64 = 14_000;
+/// Time limit of an attempt that outlasts the plan.
+pub(crate) const ENDLESS_MS: u64 = 3_600_000;
 /// Between two events from outside.
 const EVENT_MS: u64 = 40;
 
@@ -29,7 +31,8 @@ const EVENT_MS: u64 = 40;
 /// - Everything is short. When the plan is cancelled, or at its deadline, something is out that never ends.
 /// - Actions and events begin with `prefix`, so that agents and waits know the plan.
 /// - Items of a map that are done at the same time are all answered alike, or are done one at a time.
-pub fn hurry(seed: u64, prefix: &str) -> Case {
+/// - `slowness`: how many times as long everything takes but a loss, where faults may take longer.
+pub fn hurry(seed: u64, prefix: &str, slowness: u64) -> Case {
     let mut case = generate(seed);
     let mut random = StdRng::seed_from_u64(seed);
     let script = &mut case.script;
@@ -48,16 +51,17 @@ pub fn hurry(seed: u64, prefix: &str) -> Case {
         }
         for act in acts {
             let most = if random.random_ratio(1, 8) { LONG_WORK_MS } else { WORK_MS };
-            act.after_ms = if act.does == Does::Lost { LEASE_MS + 500 } else { random.random_range(1..most) };
+            act.after_ms =
+                if act.does == Does::Lost { LEASE_MS + 500 } else { random.random_range(1..most * slowness) };
             // The agents of the installation answer at once, and their outputs are small.
             (act.accepts_ms, act.records, act.stores) = (None, false, false);
             // A 5xx tells nothing of what was used up.
             act.tokens = if matches!(act.does, Does::Cut | Does::Silent) { 0 } else { act.tokens };
         }
     }
-    (1..).zip(&mut script.events).for_each(|(n, event)| event.at_ms = n * EVENT_MS);
+    (1..).zip(&mut script.events).for_each(|(n, event)| event.at_ms = n * EVENT_MS * slowness);
     let mut alike = Vec::new();
-    shorten(&mut case.document, endless.map(String::as_str), &mut random, &mut alike);
+    shorten(&mut case.document, endless.map(String::as_str), slowness, &mut random, &mut alike);
     for action in alike {
         let acts = case.script.acts.get_mut(&action).into_iter();
         acts.for_each(|acts| (1..acts.len()).for_each(|n| acts[n] = acts[0].clone()));
@@ -66,15 +70,16 @@ pub fn hurry(seed: u64, prefix: &str) -> Case {
     case
 }
 
-/// - `endless`: an action whose first attempt has no end and no time limit.
+/// - `endless`: an action whose first attempt outlasts the plan.
 /// - `alike`: gets actions of which all attempts are to do the same.
-fn shorten(value: &mut Value, endless: Option<&str>, random: &mut StdRng, alike: &mut Vec<String>) {
+fn shorten(value: &mut Value, endless: Option<&str>, slowness: u64, random: &mut StdRng, alike: &mut Vec<String>) {
     let Value::Object(fields) = value else {
-        return value.as_array_mut().into_iter().flatten().for_each(|item| shorten(item, endless, random, alike));
+        let items = value.as_array_mut().into_iter().flatten();
+        return items.for_each(|item| shorten(item, endless, slowness, random, alike));
     };
     for name in ["initial", "delay", "for", "limit"] {
         if let Some(duration) = fields.get_mut(name) {
-            *duration = format!("{}ms", 1 + milliseconds(duration) / FASTER).into();
+            *duration = format!("{}ms", 1 + milliseconds(duration) * slowness / FASTER).into();
         }
     }
     // What is in the cache depends on times.
@@ -86,14 +91,14 @@ fn shorten(value: &mut Value, endless: Option<&str>, random: &mut StdRng, alike:
         _ => LIMIT_MS,
     };
     if endless.is_some() && fields.get("action").and_then(Value::as_str) == endless {
-        fields.shift_remove("timeout");
+        fields.insert("timeout".into(), format!("{ENDLESS_MS}ms").into());
     } else if let Some(limit) = fields.get_mut("timeout") {
-        *limit = format!("{limit_ms}ms").into();
+        *limit = format!("{}ms", limit_ms * slowness).into();
     }
     if fields.contains_key("for_each") && fields.contains_key("action") {
         one_at_a_time_or_alike(fields, random, alike);
     }
-    fields.values_mut().for_each(|field| shorten(field, endless, random, alike));
+    fields.values_mut().for_each(|field| shorten(field, endless, slowness, random, alike));
 }
 
 fn one_at_a_time_or_alike(fields: &mut Map<String, Value>, random: &mut StdRng, alike: &mut Vec<String>) {

@@ -47,6 +47,8 @@ pub struct Auditor {
     audit_state: AuditState,
     /// The setting `scheduler.window_min`.
     pub window_min: u32,
+    /// By how much the clock of a process may be ahead of that of the server: a process may stand still while it asks.
+    pub ahead_ms_max: u64,
     /// The key of attempt tokens.
     pub token_key: Option<TokenKey>,
     slots: BTreeMap<WorkerId, u32>,
@@ -115,6 +117,11 @@ impl Auditor {
                 .entries
                 .insert((delivery.agent_type.clone(), delivery.entry.clone()), (attempt, task.token));
         }
+    }
+
+    /// The attempt that was delivered as an entry.
+    pub fn attempt(&self, entry: &(AgentType, EntryId)) -> Option<Attempt> {
+        self.audit_state.entries.get(entry).map(|(attempt, _)| attempt.clone())
     }
 
     pub fn sent(&mut self, shard: ShardId, fields: &Fields, reports: &[Report]) {
@@ -207,7 +214,7 @@ impl Auditor {
 
     fn fold(&mut self, write: &PlanWrite, now_ms: u64, sent: &mut Vec<(Attempt, AgentType, AttemptToken)>) {
         let time_ms = parse_rfc3339(&write.time).unwrap_or_default();
-        if time_ms > now_ms {
+        if time_ms > now_ms + self.ahead_ms_max {
             self.report(format!("[I5] an event of `{}` is of {time_ms}, and it is {now_ms}", write.plan));
         }
         let records = match read_entry(&String::from_utf8_lossy(&write.events), time_ms) {

@@ -4,7 +4,6 @@ use std::cell::Cell;
 
 use goalmill_common::event::{CleanupStarted, Event, PlanEvent, Reason, Record, StepEvent, StepFailed};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Strategy};
 use goalmill_common::report::Report;
@@ -28,7 +27,7 @@ pub enum Bug {
     LostItem,
     /// What began first is undone first.
     UndoInOrder,
-    /// A step whose last attempt was cut off is not undone.
+    /// A step is not undone if nobody knows what its attempts did.
     ForgottenUndo,
     /// A wait that took an event times out, too.
     EventAndTimeout,
@@ -44,16 +43,13 @@ impl Bug {
     /// Whether the events of a decision are others than those of the engine.
     fn changes_events(self) -> bool {
         match self {
-            Self::UndoInOrder
-            | Self::ForgottenUndo
-            | Self::EventAndTimeout
-            | Self::IterationTwice
-            | Self::NoCleanup => true,
+            Self::UndoInOrder | Self::EventAndTimeout | Self::IterationTwice | Self::NoCleanup => true,
             Self::AnyAttempt
             | Self::SilentReady
             | Self::NoRunDeadline
             | Self::NoLimit
             | Self::LostItem
+            | Self::ForgottenUndo
             | Self::Panics => false,
         }
     }
@@ -85,6 +81,9 @@ fn decide(state: &mut PlanState, context: &EngineContext, mut envelope: Envelope
     let mut limits = None;
     match (BUG.get(), &mut envelope.command) {
         (Some(Bug::AnyAttempt), Command::Report(report)) => redirect(state, context, report),
+        (Some(Bug::ForgottenUndo), Command::Report(report)) => {
+            report.failure.iter_mut().for_each(|failure| failure.outcome_unknown = false);
+        }
         (Some(Bug::NoRunDeadline), Command::Due(Timer::Step(i)))
             if state.step(*i).is_some_and(|step| step.status == StepStatus::Running) =>
         {
@@ -138,21 +137,6 @@ fn falsify(before: &PlanState, decision: &mut Decision) -> bool {
             }
             true
         }
-        Some(Bug::ForgottenUndo) => {
-            let was_cut = |id: &StepId| {
-                let undoes = before.step_index(id).and_then(|i| before.step(i)?.spec.undoes.clone());
-                let target = undoes.and_then(|target| before.step(before.step_index(&target)?));
-                target.is_some_and(|target| target.status.is_in_flight())
-            };
-            let Some(started) = records.iter_mut().find_map(cleanup_of) else { return false };
-            let Some(place) = started.undo.iter().position(was_cut) else { return false };
-            let forgotten = started.undo.remove(place);
-            records.retain(|record| record.event.step() != Some(&forgotten));
-            decision
-                .effects
-                .retain(|effect| !matches!(effect, Effect::Ready(i) if before.step_index(&forgotten) == Some(*i)));
-            true
-        }
         Some(Bug::EventAndTimeout) => {
             let took = |record: &Record| match &record.event {
                 Event::Step { event: StepEvent::Completed(completed), .. } => completed.event.is_some(),
@@ -191,7 +175,15 @@ fn falsify(before: &PlanState, decision: &mut Decision) -> bool {
             decision.effects.push(Effect::Ended);
             true
         }
-        Some(Bug::AnyAttempt | Bug::SilentReady | Bug::NoRunDeadline | Bug::NoLimit | Bug::LostItem | Bug::Panics)
+        Some(
+            Bug::AnyAttempt
+            | Bug::SilentReady
+            | Bug::NoRunDeadline
+            | Bug::NoLimit
+            | Bug::LostItem
+            | Bug::ForgottenUndo
+            | Bug::Panics,
+        )
         | None => false,
     }
 }

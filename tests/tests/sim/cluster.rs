@@ -1,8 +1,10 @@
 //! The processes of a run: started, stopped, killed and replaced.
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
 use goalmill_scheduler::Extras;
 
@@ -38,6 +40,8 @@ pub struct Cluster {
     rng: Rng,
     members: Vec<Member>,
     started: u32,
+    /// How many tasks a worker does at the same time.
+    pub slots: RangeInclusive<u64>,
     /// Stopped or killed, but possibly still holding on to something.
     gone: Vec<Member>,
 }
@@ -45,7 +49,18 @@ pub struct Cluster {
 impl Cluster {
     pub fn new(env: &Arc<Environment>, rng: &Rng, settings: Settings) -> Self {
         let (env, rng) = (env.clone(), rng.split());
-        Self { env, settings, rng, members: Vec::new(), started: 0, gone: Vec::new() }
+        env.auditor().window_min = settings.scheduler.window_min;
+        env.auditor().ahead_ms_max = if env.faults.clocks { 10_000 } else { 0 };
+        Self { env, settings, rng, members: Vec::new(), started: 0, slots: 1..=4, gone: Vec::new() }
+    }
+
+    /// Starts one to three processes of each role.
+    pub fn start_some(&mut self, rng: &Rng) {
+        for role in [Role::Scheduler, Role::Worker] {
+            for _ in 0..rng.between(1, 3) {
+                self.start(role);
+            }
+        }
     }
 
     pub fn start(&mut self, role: Role) {
@@ -58,8 +73,19 @@ impl Cluster {
         let process = Arc::new(Process::new(name));
         let running = Arc::default();
         let (settings, random) = (self.settings_of(role, &process.name), self.rng.random());
-        tokio::spawn(run(role, settings, random, self.env.clone(), process.clone(), Arc::clone(&running)));
+        let clock = self.clock();
+        tokio::spawn(run(role, settings, random, clock, self.env.clone(), process.clone(), Arc::clone(&running)));
         self.members.push(Member { role, process, running });
+    }
+
+    /// The clock of a machine.
+    fn clock(&self) -> Clock {
+        let clock = self.env.clock.clone();
+        if !self.env.faults.clocks {
+            return clock;
+        }
+        let ahead_ms = *self.rng.pick(&[-3_600_000, -2_000, 0, 2_000, 3_600_000]);
+        Clock::from_fn(move || clock.now_ms().saturating_add_signed(ahead_ms))
     }
 
     fn settings_of(&self, role: Role, name: &str) -> Settings {
@@ -68,7 +94,8 @@ impl Cluster {
             Role::Scheduler => settings.scheduler.id = name.into(),
             Role::Worker => {
                 settings.worker.id = name.into();
-                settings.worker.slots = u32::try_from(self.rng.between(1, 4)).expect("a small number");
+                settings.worker.slots =
+                    u32::try_from(self.rng.between(*self.slots.start(), *self.slots.end())).expect("a small number");
             }
         }
         settings
@@ -164,12 +191,12 @@ async fn run(
     role: Role,
     settings: Settings,
     random: goalmill_common::random::Random,
+    clock: Clock,
     env: Arc<Environment>,
     process: Arc<Process>,
     slot: Arc<Mutex<Option<Running>>>,
 ) {
     let broker = Arc::new(Link::new(&env, &process));
-    let clock = env.clock.clone();
     loop {
         let (broker, clock, random) = (broker.clone(), clock.clone(), random.clone());
         let started = match role {
@@ -181,7 +208,7 @@ async fn run(
             }
             Role::Worker => {
                 let (settings, limits) = (settings.worker.clone(), settings.limits.clone());
-                let executors = executors();
+                let executors = executors(&env);
                 let options = goalmill_worker::WorkerOptions {
                     settings,
                     limits,

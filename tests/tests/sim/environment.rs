@@ -7,14 +7,16 @@ use goalmill_broker::embedded::{Embedded, Snapshot};
 use goalmill_broker::{Broker, BrokerError, Commit, Committed, Delivery, InboxCursor};
 use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::event::{read_entry, write_entry};
-use goalmill_common::id::ShardId;
+use goalmill_common::id::{AgentType, EntryId, ShardId, WorkerId};
 use goalmill_common::wire::{Fields, Inbox, InboxStream};
 use goalmill_engine::TokenKey;
+use goalmill_spec::Does;
 use tokio::time::Instant;
 
 use crate::auditor::{AuditState, Auditor};
 use crate::faults::{Fate, Faults};
 use crate::rng::Rng;
+use crate::scripted_agents::ScriptedAgents;
 use crate::trace::Trace;
 
 /// A bug of the network or the server.
@@ -44,6 +46,7 @@ pub struct Environment {
     calls: AtomicU64,
     rng: Rng,
     auditor: Mutex<Auditor>,
+    agents: Mutex<ScriptedAgents>,
     trace: Mutex<Trace>,
 }
 
@@ -52,6 +55,7 @@ pub struct Environment {
 pub struct ServerSnapshot {
     server: Snapshot,
     audit_state: AuditState,
+    agents: ScriptedAgents,
 }
 
 impl Environment {
@@ -70,12 +74,17 @@ impl Environment {
             calls: AtomicU64::new(0),
             rng: rng.split(),
             auditor: Mutex::default(),
+            agents: Mutex::default(),
             trace: Mutex::new(Trace::new(verbose)),
         }
     }
 
     pub fn auditor(&self) -> MutexGuard<'_, Auditor> {
         self.auditor.lock().expect("nobody panics with it")
+    }
+
+    pub fn agents(&self) -> MutexGuard<'_, ScriptedAgents> {
+        self.agents.lock().expect("nobody panics with it")
     }
 
     pub fn trace(&self) -> MutexGuard<'_, Trace> {
@@ -140,6 +149,9 @@ impl Environment {
             auditor.applied(commit, self.clock.now_ms());
         }
         drop(auditor);
+        if done == Committed::Applied && self.agents().has_plans() {
+            self.agents().applied(commit);
+        }
         Ok(done)
     }
 
@@ -181,12 +193,26 @@ impl Environment {
         Ok(())
     }
 
+    /// Extends leases, but for those of attempts that are to be lost.
+    pub async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>, BrokerError> {
+        let are_kept: Vec<bool> = leases.iter().map(|lease| !self.is_to_be_lost(lease)).collect();
+        let kept = leases.iter().zip(&are_kept).filter(|(_, is_kept)| **is_kept).map(|(lease, _)| lease.clone());
+        let mut extended = self.broker.extend(worker, &kept.collect::<Vec<_>>()).await?.into_iter();
+        Ok(are_kept.into_iter().map(|is_kept| is_kept && extended.next().unwrap_or(false)).collect())
+    }
+
+    fn is_to_be_lost(&self, lease: &(AgentType, EntryId)) -> bool {
+        let Some((plan, step, attempt)) = self.auditor().attempt(lease) else { return false };
+        self.agents().act(&plan, &step, attempt).is_some_and(|act| act.does == Does::Lost)
+    }
+
     pub fn delivered(&self, deliveries: &[Delivery]) {
         self.auditor().delivered(deliveries);
     }
 
     pub fn past(&self) -> ServerSnapshot {
-        ServerSnapshot { server: self.broker.snapshot(), audit_state: self.auditor().keep() }
+        let agents = self.agents().clone();
+        ServerSnapshot { server: self.broker.snapshot(), audit_state: self.auditor().keep(), agents }
     }
 
     /// The server is what it was: every connection breaks. Says whether it still holds the same installation.
@@ -194,6 +220,7 @@ impl Environment {
         let before = self.broker.meta().await.expect("looking never fails");
         self.broker.restore(&past.server);
         self.auditor().turn_back(past.audit_state.clone());
+        self.agents().clone_from(&past.agents);
         self.epoch.fetch_add(1, Ordering::Relaxed);
         self.auditor().count("turned back");
         before.is_none() || self.broker.meta().await.expect("looking never fails") == before

@@ -11,9 +11,12 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{AgentType, shard_of};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
+use goalmill_spec::{Act, Does};
 use goalmill_worker::executor::{CallResult, CallUsage, Calls, ExecutionResult, Executor, MakeCall, Progress};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+
+use crate::environment::Environment;
 
 /// Agent types of the simulation.
 pub const AGENTS: [&str; 6] = ["quick", "slow", "flaky", "limited", "broken", "endless"];
@@ -27,7 +30,13 @@ pub const CAREFUL: &str = "careful";
 /// Does the work of one agent type.
 struct SimExecutor;
 
-pub fn executors() -> BTreeMap<AgentType, Arc<dyn Executor>> {
+/// Does what the scripts of the run say; they know no other agent type.
+struct ScriptedExecutor(Arc<Environment>);
+
+pub fn executors(env: &Arc<Environment>) -> BTreeMap<AgentType, Arc<dyn Executor>> {
+    if env.agents().has_plans() {
+        return BTreeMap::from([("w".into(), Arc::new(ScriptedExecutor(env.clone())) as Arc<dyn Executor>)]);
+    }
     let names = AGENTS.into_iter().chain([PLANNED, CAREFUL]);
     names.map(|name| (AgentType::from(name), Arc::new(SimExecutor) as Arc<dyn Executor>)).collect()
 }
@@ -102,5 +111,23 @@ impl Executor for SimExecutor {
             false => decided["reason"].clone(),
         };
         Ok(ExecutionResult::new(json!({ "thought": thought, "paid": paid, "attempt": task.attempt })))
+    }
+}
+
+#[async_trait]
+impl Executor for ScriptedExecutor {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
+        let act = self.0.agents().act(&task.plan, &task.step, task.attempt);
+        let Act { after_ms, does, tokens, .. } = act.unwrap_or(Act::new(0, Does::Silent));
+        tokio::time::sleep(Duration::from_millis(after_ms)).await;
+        let failed = |class, code: &str| Failure::new(class, code, "as the script says");
+        let failure = match does {
+            Does::Answer(outputs) => return Ok(ExecutionResult { tokens, ..ExecutionResult::new(outputs) }),
+            Does::Busy => failed(FailureClass::Transient, "AGENT_BUSY"),
+            Does::Refuse => failed(FailureClass::Permanent, "AGENT_REFUSED"),
+            Does::Cut => failed(FailureClass::Transient, "HTTP_503").with_unknown_outcome(),
+            Does::Lost | Does::Silent => return std::future::pending().await,
+        };
+        Ok(ExecutionResult { failure: Some(failure), tokens, ..ExecutionResult::default() })
     }
 }

@@ -27,6 +27,8 @@ pub struct Faults {
     pub noise: bool,
     /// People pause, resume and cancel.
     pub people: bool,
+    /// The clocks of processes are wrong.
+    pub clocks: bool,
 }
 
 /// What happens to one call.
@@ -57,6 +59,7 @@ impl Faults {
             rogue: often(200),
             noise: often(400),
             people: often(400),
+            clocks: false,
         }
     }
 

@@ -268,10 +268,10 @@ impl Broker for Link {
         through!(
             self,
             "extend",
-            self.env.broker.extend(worker, leases),
+            self.env.extend(worker, leases),
             late | link,
             worker,
-            leases | link.env.broker.extend(&worker, &leases)
+            leases | link.env.extend(&worker, &leases)
         )
     }
     async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>> {

@@ -126,9 +126,7 @@ impl World {
     pub fn new() -> Self {
         let rng = Rng::new(1);
         let env = Arc::new(Environment::new(&rng, Faults::default(), None, false));
-        let settings = settings(&rng, 1);
-        env.auditor().window_min = settings.scheduler.window_min;
-        let cluster = Cluster::new(&env, &rng, settings);
+        let cluster = Cluster::new(&env, &rng, settings(&rng, 1));
         Self { env, cluster }
     }
 

@@ -13,7 +13,7 @@ use goalmill_tests::installation::read_log;
 use tokio::task::JoinHandle;
 
 use crate::bugs::{self, Bug};
-use crate::cluster::{Cluster, Role};
+use crate::cluster::Cluster;
 use crate::environment::{Environment, NetworkBug};
 use crate::faults::Faults;
 use crate::rng::Rng;
@@ -21,7 +21,7 @@ use crate::users::{self, SubmissionResult};
 use crate::{nemesis, rogue};
 
 /// How long faults are injected, in milliseconds of virtual time.
-const FAULTS_MS: u64 = 25_000;
+pub const FAULTS_MS: u64 = 25_000;
 /// How long all plans may take after that.
 const QUIET_MS: u64 = 400_000;
 /// How long after the end of faults timers may be late, and by how much.
@@ -38,6 +38,16 @@ pub enum InjectedBug {
     Network(NetworkBug),
 }
 
+impl InjectedBug {
+    fn of_engine(self) -> Option<Bug> {
+        if let Self::Engine(bug) = self { Some(bug) } else { None }
+    }
+
+    pub fn of_network(self) -> Option<NetworkBug> {
+        if let Self::Network(bug) = self { Some(bug) } else { None }
+    }
+}
+
 /// The result of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunReport {
@@ -51,17 +61,22 @@ pub struct RunReport {
     pub found: Vec<String>,
 }
 
+/// Runs one seed.
+pub type Simulation = fn(u64, InjectedBug, bool) -> RunReport;
+
 /// Runs one seed in virtual time on this thread.
 pub fn run(seed: u64, bug: InjectedBug, verbose: bool) -> RunReport {
+    simulate(bug, world(seed, bug, verbose))
+}
+
+/// Runs a world in virtual time on this thread.
+pub fn simulate(bug: InjectedBug, world: impl Future<Output = RunReport>) -> RunReport {
     catch_panics();
     PANICS.with_borrow_mut(|panics| *panics = Some(Vec::new()));
-    bugs::switch(match bug {
-        InjectedBug::Engine(bug) => Some(bug),
-        InjectedBug::None | InjectedBug::Network(_) => None,
-    });
+    bugs::switch(bug.of_engine());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without I/O always starts");
-    let mut shown = runtime.block_on(world(seed, bug, verbose));
+    let mut shown = runtime.block_on(world);
     drop(runtime);
     bugs::switch(None);
     let panics = PANICS.with_borrow_mut(Option::take).unwrap_or_default();
@@ -72,21 +87,10 @@ pub fn run(seed: u64, bug: InjectedBug, verbose: bool) -> RunReport {
 async fn world(seed: u64, bug: InjectedBug, verbose: bool) -> RunReport {
     let rng = Rng::new(seed);
     let faults = Faults::draw(&rng);
-    let network_bug = match bug {
-        InjectedBug::Network(network_bug) => Some(network_bug),
-        InjectedBug::None | InjectedBug::Engine(_) => None,
-    };
-    let env = Arc::new(Environment::new(&rng, faults.clone(), network_bug, verbose));
+    let env = Arc::new(Environment::new(&rng, faults.clone(), bug.of_network(), verbose));
     let shards = u16::try_from(rng.between(1, 3)).expect("a small number");
-    let settings = settings(&rng, shards);
-    env.auditor().window_min = settings.scheduler.window_min;
-    let mut cluster = Cluster::new(&env, &rng, settings);
-    for _ in 0..rng.between(1, 3) {
-        cluster.start(Role::Scheduler);
-    }
-    for _ in 0..rng.between(1, 3) {
-        cluster.start(Role::Worker);
-    }
+    let mut cluster = Cluster::new(&env, &rng, settings(&rng, shards));
+    cluster.start_some(&rng);
     let mut submissions = Vec::new();
     for number in 0..rng.between(2, 6) {
         let begin_ms = rng.between(0, FAULTS_MS * 3 / 4);
@@ -103,12 +107,26 @@ async fn world(seed: u64, bug: InjectedBug, verbose: bool) -> RunReport {
     let of_nemesis = rng.split();
     tokio::spawn(users::send_events(env.clone(), rng.split(), FAULTS_MS));
     nemesis::run(&env, &mut cluster, &of_nemesis, shards, FAULTS_MS).await;
+    finish(&env, &mut cluster, shards, submissions).await;
+    report(&env)
+}
+
+/// Ends the faults, expects every plan to end, and checks what there is.
+pub async fn finish(
+    env: &Environment,
+    cluster: &mut Cluster,
+    shards: u16,
+    submissions: Vec<JoinHandle<SubmissionResult>>,
+) {
     env.calm();
     cluster.calm();
     cluster.note("calm");
-    settle(&env, shards, &submissions).await;
-    check_submissions(&env, &faults, submissions).await;
-    check_logs(&env).await;
+    settle(env, shards, &submissions).await;
+    check_submissions(env, submissions).await;
+    check_logs(env).await;
+}
+
+pub fn report(env: &Environment) -> RunReport {
     let hash = env.trace().hash();
     let auditor = env.auditor();
     RunReport {
@@ -116,7 +134,7 @@ async fn world(seed: u64, bug: InjectedBug, verbose: bool) -> RunReport {
         calls: env.calls(),
         counts: auditor.counts.clone(),
         virtual_ms: env.at_ms(),
-        faults: format!("{faults:?}"),
+        faults: format!("{:?}", env.faults),
         found: auditor.found.clone(),
     }
 }
@@ -200,11 +218,11 @@ async fn open(env: &Environment, shards: u16, submissions: &[JoinHandle<Submissi
     open
 }
 
-async fn check_submissions(env: &Environment, faults: &Faults, submissions: Vec<JoinHandle<SubmissionResult>>) {
+async fn check_submissions(env: &Environment, submissions: Vec<JoinHandle<SubmissionResult>>) {
     for submission in submissions.into_iter().filter(JoinHandle::is_finished) {
         match submission.await {
             Ok(SubmissionResult::Ended) => {}
-            Ok(SubmissionResult::Forgotten) if faults.turns_back => {}
+            Ok(SubmissionResult::Forgotten) if env.faults.turns_back => {}
             Ok(other) => env.auditor().report(format!("[I9] a good plan was {other:?}")),
             Err(error) => env.auditor().report(error.to_string()),
         }

@@ -30,7 +30,6 @@ fn world() -> World {
     let mut settings = settings(&rng, 1);
     settings.limits.approval_ms_max = LIMIT_MS;
     settings.limits.plan_ms_max = 7 * DAY_MS;
-    env.auditor().window_min = settings.scheduler.window_min;
     let cluster = Cluster::new(&env, &rng, settings);
     World { env, cluster }
 }

@@ -38,19 +38,23 @@ pub enum SubmissionResult {
 pub async fn submit(env: Arc<Environment>, rng: Rng, shards: u16, number: u64, begin_ms: u64) -> SubmissionResult {
     let process = Arc::new(Process::new(format!("client-{number}")));
     let link = Link::new(&env, &process);
-    let id = format!("wish-{number}");
     let (kind, data) = if rng.permille(150) {
         (SubmissionKind::Goal, r#"{"description": "Make something of it"}"#.to_owned())
     } else {
         let plan = plans::random(&rng, 1);
         (SubmissionKind::Plan, serde_json::to_string(&plan).expect("a plan always has a JSON text"))
     };
-    let submission =
-        Submission { id: id.clone(), source: "sim".into(), kind, data, traceparent: None, namespace: None };
-    let fields = submission.fields();
+    let id = format!("wish-{number}");
+    let submission = Submission { id, source: "sim".into(), kind, data, traceparent: None, namespace: None };
     let twice = rng.permille(150);
-    let plan_id = PlanId::derive(shards, &Namespace::default(), &id);
     pause(begin_ms).await;
+    follow(&link, &submission, shards, twice).await
+}
+
+/// Submits a plan until it is answered, and follows it to its end.
+pub async fn follow(link: &Link, submission: &Submission, shards: u16, twice: bool) -> SubmissionResult {
+    let fields = submission.fields();
+    let plan_id = PlanId::derive(shards, &Namespace::default(), &submission.id);
     loop {
         while link.submit(&fields).await.is_err() {
             pause(200).await;
@@ -60,7 +64,7 @@ pub async fn submit(env: Arc<Environment>, rng: Rng, shards: u16, number: u64, b
         }
         for _ in 0..LOOKS_MAX {
             pause(LOOK_MS).await;
-            if let Some(fulfilled) = poll(&env, &id, &plan_id).await {
+            if let Some(fulfilled) = poll(&link.env, &submission.id, &plan_id).await {
                 return fulfilled;
             }
         }
@@ -219,7 +223,7 @@ pub async fn send_events(env: Arc<Environment>, rng: Rng, until_ms: u64) {
 }
 
 /// Keeps an event, and then tells the plans that wait for it, as the API does.
-async fn publish(link: &Link, event: &ExternalEvent) -> Result<(), BrokerError> {
+pub async fn publish(link: &Link, event: &ExternalEvent) -> Result<(), BrokerError> {
     let (namespace, topic) = (Namespace::default(), topic(&event.name, &event.key));
     let text = serde_json::to_string(event).expect("an event always has a JSON text");
     let kept = KeptEvent {
@@ -241,7 +245,7 @@ async fn publish(link: &Link, event: &ExternalEvent) -> Result<(), BrokerError> 
     Ok(())
 }
 
-async fn ask(link: &Link, plan: PlanId, verb: Verb) {
+pub async fn ask(link: &Link, plan: PlanId, verb: Verb) {
     let Some(shard) = plan.shard() else { return };
     let request = Request { plan, actor: "person".into(), answer: None, verb };
     drop(link.send_request(shard, &Inbox::Request(Box::new(request)).fields()).await);

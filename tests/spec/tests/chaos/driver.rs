@@ -173,7 +173,7 @@ pub async fn check_seeds(driver: &Arc<Driver>, seeds: impl Iterator<Item = u64>,
             break;
         }
         let prefix = format!("c{seed}-");
-        match confluent(&hurry(seed, &prefix), &prefix) {
+        match confluent(&hurry(seed, &prefix, 1), &prefix, 1) {
             Ok(confluent) => {
                 tally.ran += 1;
                 let driver = driver.clone();

@@ -39,7 +39,7 @@ async fn finds_another_answer(driver: &Driver) -> Result<()> {
         let case = Case { script, ..confluent.case };
         (Outcome::of(&by_laws, prefix) != confluent.expected).then_some(Confluent { case, ..confluent })
     };
-    let mut cases = (0..).filter_map(|seed| confluent(&hurry(seed, prefix), prefix).ok());
+    let mut cases = (0..).filter_map(|seed| confluent(&hurry(seed, prefix, 1), prefix, 1).ok());
     let case = cases.find_map(changed).context("there is one")?;
     let found = driver.check(&case, prefix).await?;
     ensure!(found.is_some_and(|text| text.starts_with("by the laws")), "it is not found");
