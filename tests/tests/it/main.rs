@@ -25,7 +25,6 @@ mod guard;
 mod hooks;
 mod hostile_texts;
 mod http;
-mod imports;
 mod intake;
 mod layering;
 mod listing;
