@@ -89,7 +89,10 @@ fn moving_plan() -> Value {
 fn a_workflow_of_another_engine_is_refused_with_one_issue() {
     let workflows = [
         (json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "spec": {"entrypoint": "a"}}), "Argo"),
-        (json!({"name": "w", "schemaVersion": 2, "tasks": [{"taskReferenceName": "a", "type": "SIMPLE"}]}), "Conductor"),
+        (
+            json!({"name": "w", "schemaVersion": 2, "tasks": [{"taskReferenceName": "a", "type": "SIMPLE"}]}),
+            "Conductor",
+        ),
         (json!({"schemaVersion": "1.5", "workflow": {"specification": {"tasks": []}}}), "WfCommons"),
     ];
     for (workflow, engine) in workflows {

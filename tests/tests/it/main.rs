@@ -53,6 +53,7 @@ mod preview_progress;
 mod programs;
 mod reconcile;
 mod record;
+mod redis_only;
 mod replay;
 mod revisions;
 mod right_or_refused;
