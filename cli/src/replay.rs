@@ -213,6 +213,7 @@ mod tests {
             secret: "secret".into(),
             salt: String::new(),
             fingerprint: String::new(),
+            entry: None,
             parent: None,
             traceparent: None,
             deadline_ms: 9_000_000_000_000,

@@ -328,13 +328,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ("MISSING_FIELD", "A required field is missing. The pointer is its position."),
             (
                 "FOREIGN_FORMAT",
-                "The document is a workflow of another engine. The hint has the command of `goalmill import` that converts \
-                it to a plan.",
-            ),
-            (
-                "NO_EQUAL",
-                "A part of an imported workflow has no equal here; the hint says what to write instead. The command lists all \
-                such parts, and then there is no plan.",
+                "The document is a workflow of another engine, not a plan. Write its tasks as steps; a trace of WfCommons \
+                is converted by `goalmill import wfformat`.",
             ),
             (
                 "UNKNOWN_FIELD",

@@ -132,6 +132,18 @@ impl Keys {
         self.named("answers", id)
     }
 
+    /// STREAM of one entry, 24 h, public, read only: how the plan of submission `id` ended, or why it was refused.
+    pub fn result(&self, id: &str) -> String {
+        self.named("results", id)
+    }
+
+    /// STREAM, one week, public, read only: submissions by stream that were refused.
+    ///
+    /// - `namespace`: that of the stream by which they came.
+    pub fn refused(&self, namespace: &Namespace) -> String {
+        self.named("refused", namespace.as_str())
+    }
+
     /// HASH, public, read only: `instance` id, `protocol` version, number of `shards`, patterns of task `streams`.
     pub fn meta(&self) -> String {
         self.key("meta")

@@ -123,6 +123,8 @@ metrics! {
         "Tokens that plans of a namespace took.";
     Scheduler Counter "goalmill_submissions_quarantined_total" Count []
         "Submissions that were refused because several schedulers died over them.";
+    Scheduler Counter "goalmill_submissions_refused_total" Count [Label::Named("code", "a problem code")]
+        "Submissions by stream that were refused, and are listed for a week.";
     Scheduler Gauge "goalmill_plans" Count [Label::Of("state",
         &["planning", "awaiting_approval", "running", "replanning", "paused"])]
         "Plans that are not final, on the shards of this scheduler.";

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::command::Request;
-use crate::id::{Namespace, is_id};
+use crate::id::{EntryId, Namespace, is_id};
 use crate::problem::{ErrorCode, Issue, Problem};
 use crate::report::Report;
 use crate::task::Task;
@@ -18,14 +18,18 @@ pub const PLAN_TYPE: &str = "goalmill.plan.submit.v1";
 
 /// The field of a submission that came by the stream of a namespace. Schedulers set it.
 pub const NAMESPACE_FIELD: &str = "goalmillnamespace";
+/// The field of such a submission that has the id of its entry there. Schedulers set it.
+pub const ENTRY_FIELD: &str = "goalmillentry";
+/// The longest `source` of a submission, in bytes.
+const SOURCE_BYTES_MAX: usize = 1_024;
 
 /// The fields of a stream entry, in order.
 pub type Fields = Vec<(String, Vec<u8>)>;
 
-/// A submission as it came: one flat entry with CloudEvents attribute names.
+/// A submission as it came: one flat entry with a field `goal` or `plan`, or with CloudEvents attribute names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// The idempotency key.
+    /// The idempotency key; the id of the entry if the client chose none.
     pub id: String,
     /// Where it came from: CloudEvents `source`.
     pub source: String,
@@ -60,11 +64,11 @@ impl SubmissionKind {
     }
 }
 
-/// A submission that cannot be taken: why, and the id to answer under, where one could be read.
+/// A submission that cannot be taken: why, and the id to answer under.
 #[derive(Debug)]
 pub struct BadSubmission {
-    /// The id to answer under, where one could be read; see [`Submission::answer_id`].
-    pub id: Option<String>,
+    /// The id to answer under, see [`Submission::answer_id`]: that of the entry if it has none, or none that is valid.
+    pub id: String,
     /// Why it cannot be taken.
     pub problem: Problem,
 }
@@ -98,66 +102,125 @@ impl Submission {
     }
 
     /// Reads an entry; unknown fields are ignored, an unknown major version is refused.
-    pub fn from_fields(fields: &Fields) -> Result<Self, BadSubmission> {
-        let text = |name: &str| find_text(fields, name);
-        let id = match text("id") {
-            Some(Ok(id)) if is_id(&id) => Some(id),
-            _ => None,
-        };
+    ///
+    /// - `entry`: its id on the common stream.
+    pub fn from_fields(entry: &EntryId, fields: &Fields) -> Result<Self, BadSubmission> {
+        let mut reading = EntryReading { fields, issues: Vec::new() };
         let namespace = bound_namespace(fields);
-        let mut issues = Vec::new();
-        let mut issue = |code: &str, field: &str, detail: &str, hint: &str| {
-            issues.push(Issue {
-                code: code.into(),
-                pointer: format!("/{field}"),
-                detail: detail.into(),
-                hint: hint.into(),
-            });
-        };
-        if id.is_none() {
-            let hint = "give a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
-            issue("INVALID_ID", "id", "the id is missing or not valid", hint);
+        let id = reading.id();
+        let content = reading.content();
+        let source = reading.optional("source").unwrap_or_default();
+        if source.len() > SOURCE_BYTES_MAX {
+            let detail = format!("`source` has more than {SOURCE_BYTES_MAX} bytes");
+            reading.issue("TEXT_TOO_LONG", "source", &detail, "name the submitter only");
         }
-        match text("specversion") {
-            Some(Ok(v)) if v.split('.').next() == Some("1") => {}
-            _ => issue("UNSUPPORTED_VERSION", "specversion", "not CloudEvents 1.x", "set `specversion` to `1.0`"),
-        }
-        let kind = text("type").and_then(Result::ok).and_then(|name| SubmissionKind::parse(&name));
-        if kind.is_none() {
-            let hint = format!("use `{GOAL_TYPE}` or `{PLAN_TYPE}`");
-            issue("UNSUPPORTED_TYPE", "type", "the type is missing or not known here", &hint);
-        }
-        let data = text("data");
-        match &data {
-            Some(Ok(_)) => {}
-            Some(Err(())) => issue("INVALID_ENCODING", "data", "the data is not UTF-8", "encode it as UTF-8"),
-            None => issue("MISSING_FIELD", "data", "there is no data", "put the goal or the plan as JSON into `data`"),
-        }
-        let data = data.and_then(Result::ok);
-        let mut optional = |name: &str| match text(name) {
-            Some(Err(())) => {
-                issue("INVALID_ENCODING", name, "the value is not UTF-8", "encode it as UTF-8, or leave the field out");
-                None
-            }
-            Some(Ok(value)) => Some(value),
-            None => None,
-        };
-        let source = optional("source").unwrap_or_default();
-        let traceparent = optional("traceparent");
-        if let Some(name) = optional(NAMESPACE_FIELD).filter(|name| !is_id(name)) {
+        let traceparent = reading.optional("traceparent");
+        if let Some(name) = reading.optional(NAMESPACE_FIELD).filter(|name| !is_id(name)) {
             let detail = format!("`{}` is not the name of a namespace", shorten(&name, 64));
             let hint = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`; or leave it out";
-            issue("INVALID_ID", NAMESPACE_FIELD, &detail, hint);
+            reading.issue("INVALID_ID", NAMESPACE_FIELD, &detail, hint);
         }
-        match (id.clone(), kind, data) {
-            (Some(id), Some(kind), Some(data)) if issues.is_empty() => {
+        let id = id.unwrap_or_else(|| first_entry(entry, fields).to_string());
+        match content {
+            Some((kind, data)) if reading.issues.is_empty() => {
                 Ok(Self { id, source, kind, data, traceparent, namespace })
             }
-            _ => {
-                Err(BadSubmission { id: id.map(|id| qualify(namespace.as_ref(), &id)), problem: no_submission(issues) })
-            }
+            _ => Err(BadSubmission { id: qualify(namespace.as_ref(), &id), problem: no_submission(reading.issues) }),
         }
     }
+}
+
+/// The id of a submission's entry on the stream that its client wrote to.
+pub fn first_entry(entry: &EntryId, fields: &Fields) -> EntryId {
+    let moved = find_text(fields, ENTRY_FIELD).and_then(Result::ok).filter(|id| is_id(id));
+    moved.map_or_else(|| entry.clone(), EntryId::from)
+}
+
+/// The reading of one entry, and what is wrong with it.
+struct EntryReading<'f> {
+    fields: &'f Fields,
+    issues: Vec<Issue>,
+}
+
+impl EntryReading<'_> {
+    fn issue(&mut self, code: &str, field: &str, detail: &str, hint: &str) {
+        let (code, pointer) = (code.to_owned(), format!("/{field}"));
+        self.issues.push(Issue { code, pointer, detail: detail.into(), hint: hint.into() });
+    }
+
+    /// The text of a field.
+    fn optional(&mut self, name: &str) -> Option<String> {
+        let text = find_text(self.fields, name)?;
+        if text.is_err() {
+            let hint = "encode it as UTF-8, or leave the field out";
+            self.issue("INVALID_ENCODING", name, "the value is not UTF-8", hint);
+        }
+        text.ok()
+    }
+
+    /// The id that the client chose.
+    fn id(&mut self) -> Option<String> {
+        let id = find_text(self.fields, "id")?.ok().filter(|id| is_id(id));
+        if id.is_none() {
+            let hint = "give a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`; or leave it out";
+            self.issue("INVALID_ID", "id", "the id is not valid", hint);
+        }
+        id
+    }
+
+    /// What is submitted: the field `goal` or `plan`, or the data of a CloudEvent.
+    fn content(&mut self) -> Option<(SubmissionKind, String)> {
+        let is_given = |name: &&str| self.fields.iter().any(|(field, _)| field == name);
+        let given: Vec<&str> = ["goal", "plan", "data"].into_iter().filter(is_given).collect();
+        if let [_, second, ..] = given[..] {
+            let hint = "write `goal`, or `plan`, or `type` with `data`; a plan may have its goal inside";
+            self.issue("CONFLICTING_FIELDS", second, "the entry has more than one content", hint);
+            return None;
+        }
+        match given[..] {
+            ["goal"] => Some((SubmissionKind::Goal, goal_document(self.short_form("goal")?))),
+            ["plan"] => Some((SubmissionKind::Plan, self.short_form("plan")?)),
+            _ => self.cloud_event(),
+        }
+    }
+
+    /// The field of an entry without the attributes of CloudEvents; those that it has must be right.
+    fn short_form(&mut self, name: &str) -> Option<String> {
+        self.check_version(true);
+        let hint = format!("leave `type` out beside `{name}`");
+        if find_text(self.fields, "type").is_some() {
+            self.issue("CONFLICTING_FIELDS", "type", "the type belongs to `data`", &hint);
+        }
+        self.optional(name)
+    }
+
+    fn cloud_event(&mut self) -> Option<(SubmissionKind, String)> {
+        self.check_version(false);
+        let kind = find_text(self.fields, "type").and_then(Result::ok).and_then(|name| SubmissionKind::parse(&name));
+        if kind.is_none() {
+            let hint = format!("use `{GOAL_TYPE}` or `{PLAN_TYPE}`; or write one field `goal` or `plan`");
+            self.issue("UNSUPPORTED_TYPE", "type", "the type is missing or not known here", &hint);
+        }
+        let data = self.optional("data");
+        if find_text(self.fields, "data").is_none() {
+            let hint = "put the goal or the plan as JSON into `data`; or write one field `goal` or `plan`";
+            self.issue("MISSING_FIELD", "data", "there is no data", hint);
+        }
+        kind.zip(data)
+    }
+
+    fn check_version(&mut self, is_optional: bool) {
+        match find_text(self.fields, "specversion") {
+            Some(Ok(version)) if version.split('.').next() == Some("1") => {}
+            None if is_optional => {}
+            _ => self.issue("UNSUPPORTED_VERSION", "specversion", "not CloudEvents 1.x", "set `specversion` to `1.0`"),
+        }
+    }
+}
+
+/// The document of a goal in words. A text that begins with `{` is a document.
+fn goal_document(text: String) -> String {
+    if text.trim_start().starts_with('{') { text } else { serde_json::json!({ "description": text }).to_string() }
 }
 
 /// The text of a field; an error when it is not UTF-8.
@@ -193,9 +256,26 @@ pub enum SubmissionAnswer {
         plan_id: crate::id::PlanId,
         /// The status of that plan at that time.
         status: crate::status::PlanStatus,
+        /// What to know of how it was read.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<Issue>,
+        /// The last submission that was refused because it has this id and other content.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<RefusedRepetition>,
     },
     /// It was refused, for this reason.
     Refused(Problem),
+}
+
+/// A submission that was refused because its id was used for other content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedRepetition {
+    /// Its entry, under which it is answered.
+    pub entry: EntryId,
+    /// `IDEMPOTENCY_KEY_REUSED`.
+    pub code: ErrorCode,
+    /// Why, in words.
+    pub detail: String,
 }
 
 /// The two streams of a shard's inbox. Who may write to a stream decides what its entries can be.
@@ -289,4 +369,61 @@ pub fn write_task(task: &Task) -> Vec<u8> {
 /// Parses the `data` field of a task entry.
 pub fn read_task(data: &[u8]) -> Result<Task, serde_json::Error> {
     serde_json::from_slice(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names and values of fields.
+    type Pairs<'a> = &'a [(&'a str, &'a str)];
+
+    fn fields(pairs: Pairs<'_>) -> Fields {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect()
+    }
+
+    fn read(pairs: Pairs<'_>) -> Result<Submission, BadSubmission> {
+        Submission::from_fields(&"7-1".into(), &fields(pairs))
+    }
+
+    #[test]
+    fn one_field_is_a_submission_and_its_id_is_that_of_the_entry() {
+        let goal = read(&[("goal", "Say \"hi\" in {{ 3 }} ways")]).expect("it is one");
+        assert_eq!((goal.id.as_str(), goal.kind), ("7-1", SubmissionKind::Goal));
+        assert_eq!(goal.data, r#"{"description":"Say \"hi\" in {{ 3 }} ways"}"#);
+        let document = read(&[("goal", " {\"description\": \"x\"}"), ("id", "own")]).expect("it is one");
+        assert_eq!((document.id.as_str(), document.data.as_str()), ("own", " {\"description\": \"x\"}"));
+        let plan = read(&[("source", "cron"), ("plan", "steps: []"), ("specversion", "1.0")]).expect("it is one");
+        assert_eq!((plan.kind, plan.data.as_str(), plan.source.as_str()), (SubmissionKind::Plan, "steps: []", "cron"));
+        let event = read(&[("specversion", "1.0"), ("type", GOAL_TYPE), ("data", "{}")]).expect("it is one");
+        assert_eq!(event.id, "7-1");
+        let moved = [("plan", "x"), (NAMESPACE_FIELD, "red"), (ENTRY_FIELD, "5-0")];
+        assert_eq!(read(&moved).expect("it is one").answer_id(), "red/5-0");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_answered_under_the_id_of_the_entry() {
+        let long = "s".repeat(SOURCE_BYTES_MAX + 1);
+        let bad: [(Pairs<'_>, &str, &str); 9] = [
+            (&[], "UNSUPPORTED_VERSION", "/specversion"),
+            (&[("goal", "x"), ("plan", "y")], "CONFLICTING_FIELDS", "/plan"),
+            (&[("plan", "x"), ("data", "y")], "CONFLICTING_FIELDS", "/data"),
+            (&[("goal", "x"), ("type", GOAL_TYPE)], "CONFLICTING_FIELDS", "/type"),
+            (&[("goal", "x"), ("specversion", "2.0")], "UNSUPPORTED_VERSION", "/specversion"),
+            (&[("goal", "x"), ("id", "a b")], "INVALID_ID", "/id"),
+            (&[("goal", "x"), ("id", "")], "INVALID_ID", "/id"),
+            (&[("type", PLAN_TYPE), ("data", "{}")], "UNSUPPORTED_VERSION", "/specversion"),
+            (&[("goal", "x"), ("source", &long)], "TEXT_TOO_LONG", "/source"),
+        ];
+        for (pairs, code, pointer) in bad {
+            let refused = read(pairs).expect_err("it is wrong");
+            assert_eq!(refused.id, "7-1", "{pairs:?}");
+            let first = &refused.problem.errors[0];
+            assert_eq!((first.code.as_str(), first.pointer.as_str()), (code, pointer), "{pairs:?}");
+        }
+        let mut latin = fields(&[("goal", "")]);
+        latin[0].1 = b"caf\xe9".to_vec();
+        let refused = Submission::from_fields(&"7-1".into(), &latin).expect_err("it is no text");
+        assert_eq!(refused.problem.errors[0].code, "INVALID_ENCODING");
+    }
 }

@@ -101,10 +101,11 @@ export function queuesScreen() {
 }
 
 export function deadLettersScreen() {
-  return listScreen("Dead letters", { letters: "/v1/dead-letters", queues: "/v1/queues" }, ({ letters, queues }, refresh) => {
+  return listScreen("Dead letters", { letters: "/v1/dead-letters", queues: "/v1/queues", refused: "/v1/refused-submissions" }, ({ letters, queues, refused }, refresh) => {
     const text = filterText();
     const items = letters.value.items;
-    if (!items.length) return empty("No dead letters", "Tasks that were given up on appear here, with what they were and why.");
+    const others = refusedSubmissions(refused.value.items.filter((entry) => !text || `${entry.submission_id} ${entry.source} ${entry.code} ${entry.detail}`.toLowerCase().includes(text)));
+    if (!items.length) return [empty("No dead letters", "Tasks that were given up on appear here, with what they were and why."), others];
     const isPart = items.length >= LETTERS_MAX && session.namespace === EVERY_NAMESPACE && !session.selected;
     const total = isPart ? Math.max(items.length, queues.value.items.reduce((sum, queue) => sum + queue.dead_letters, 0)) : items.length;
     const found = items.filter((letter) => !text || `${letter.agent_type} ${letter.code} ${letter.reason} ${letter.plan_id} ${letter.step_id}`.toLowerCase().includes(text));
@@ -118,8 +119,17 @@ export function deadLettersScreen() {
         h("div", { class: "title-line" }, h("code", { class: "code" }, letter.code), h("span", { class: "strong" }, letter.agent_type), h("div", { class: "spring" }), h("span", { class: "dim num" }, plural(letter.attempt, "attempt"))),
         h("p", { dir: "auto" }, letter.reason), h("p", null, "Step ", h("a", { href: planLink(letter.plan_id, `?step=${encodeURIComponent(letter.step_id)}`) }, letter.step_id), " of ", h("a", { href: planLink(letter.plan_id) }, letter.plan_id)),
         h("details", null, h("summary", null, "The task"), json(letter.task, `letter-${letter.entry}`)), can("operator") ? h("div", { class: "buttons" }, actionButtons(actions(letter))) : null))) : empty("Nothing matches"),
-      commands("goalmill dead list", curl("GET", "/v1/dead-letters"))];
+      others, commands("goalmill dead list", curl("GET", "/v1/dead-letters"))];
   });
+}
+
+/** Submissions by stream that were refused in the last week. */
+function refusedSubmissions(entries) {
+  if (!entries.length) return null;
+  return h("section", null, h("h2", null, "Refused submissions"), table("Refused submissions", ["Id", "Refused", "Source", "Code", "Reason"], entries.map((entry) => h("tr", { key: `${entry.namespace}/${entry.entry}` },
+    rowHead(entry.submission_id, entry.excerpt ? h("div", { class: "dim", dir: "auto" }, entry.excerpt) : null), cell(time(entry.refused_at)), cell(entry.source), cell(h("code", { class: "code" }, entry.code)),
+    cell(entry.detail, entry.errors.length && entry.errors[0].pointer ? h("div", { class: "dim" }, entry.errors[0].pointer) : null)))),
+  commands("goalmill dead list --submissions", curl("GET", "/v1/refused-submissions")));
 }
 
 const PERIODS = [["3600000", "1 hour"], ["86400000", "24 hours"], ["604800000", "7 days"]];

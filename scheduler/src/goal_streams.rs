@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use goalmill_broker::BrokerError;
-use goalmill_common::id::Namespace;
-use goalmill_common::wire::{Fields, NAMESPACE_FIELD};
+use goalmill_common::id::{EntryId, Namespace};
+use goalmill_common::wire::{ENTRY_FIELD, Fields, NAMESPACE_FIELD};
 
 use crate::inbox_poll::{BATCH, InboxPoll};
 use crate::scheduler::Scheduler;
@@ -41,7 +41,7 @@ async fn move_submissions(scheduler: &Scheduler, namespace: &Namespace) -> Resul
     let mut moved = Vec::with_capacity(count);
     let mut result = Ok(count);
     for entry in entries {
-        if let Err(error) = broker.submit(&mark(entry.fields, namespace)).await {
+        if let Err(error) = broker.submit(&mark(entry.fields, namespace, &entry.id)).await {
             result = Err(error);
             break;
         }
@@ -51,10 +51,11 @@ async fn move_submissions(scheduler: &Scheduler, namespace: &Namespace) -> Resul
     result
 }
 
-/// The fields with the namespace, whatever the producer wrote.
-fn mark(mut fields: Fields, namespace: &Namespace) -> Fields {
-    fields.retain(|(name, _)| name != NAMESPACE_FIELD);
+/// The fields with the namespace and the id of the entry, whatever the producer wrote.
+fn mark(mut fields: Fields, namespace: &Namespace, entry: &EntryId) -> Fields {
+    fields.retain(|(name, _)| name != NAMESPACE_FIELD && name != ENTRY_FIELD);
     fields.push((NAMESPACE_FIELD.into(), namespace.as_str().into()));
+    fields.push((ENTRY_FIELD.into(), entry.as_str().into()));
     fields
 }
 
@@ -66,6 +67,7 @@ mod tests {
     fn a_producer_cannot_choose_another_namespace() {
         let field = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
         let fields = vec![field(NAMESPACE_FIELD, "blue"), field("id", "x"), field(NAMESPACE_FIELD, "blue")];
-        assert_eq!(mark(fields, &"red".into()), vec![field("id", "x"), field(NAMESPACE_FIELD, "red")]);
+        let marked = vec![field("id", "x"), field(NAMESPACE_FIELD, "red"), field(ENTRY_FIELD, "1-0")];
+        assert_eq!(mark(fields, &"red".into(), &"1-0".into()), marked);
     }
 }

@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use goalmill_broker::{Broker, BrokerError, Entry, Reader};
 use goalmill_common::command::{Request, Submit};
-use goalmill_common::id::{EntryId, Namespace, PlanId, base32, is_id};
+use goalmill_common::id::{EntryId, Namespace, PlanId, base32};
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::status::PlanStatus;
-use goalmill_common::wire::{BadSubmission, Inbox, Submission, bound_namespace, qualify};
+use goalmill_common::wire::{BadSubmission, Inbox, Submission, first_entry};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::busy_poll::busy_poll;
-use crate::effects::{StoreUpdate, answer_json};
+use crate::effects::StoreUpdate;
 use crate::scheduler::Scheduler;
-use crate::shard::{OwnedShards, Presence, ShardMessage, StatusSnapshot};
-use crate::{effects, shard_client, submission};
+use crate::shard::{BegunPlan, OwnedShards, Presence, ShardMessage, StatusSnapshot};
+use crate::{effects, shard_client, stream_answers, submission};
 
 /// Submissions per read.
 const BATCH: usize = 256;
@@ -144,7 +143,7 @@ async fn handle_claimed(
         let taken = if died >= TRIES_MAX {
             tracing::error!(entry = %id, "submission {id} rejected: {TRIES_MAX} schedulers died over it");
             metrics::counter!("goalmill_submissions_quarantined_total").increment(1);
-            effects::write_updates(scheduler.clone(), reject(id.clone(), quarantined_submission(&entry))).await;
+            effects::write_updates(scheduler.clone(), reject(&entry, quarantined_submission(&entry), None)).await;
             Ok(())
         } else {
             handle_entries(scheduler, shards, vec![entry]).await
@@ -158,9 +157,10 @@ async fn handle_claimed(
 
 /// The answer to a submission over which schedulers died.
 fn quarantined_submission(entry: &Entry) -> BadSubmission {
-    let id = entry.fields.iter().find(|(name, _)| name == "id");
-    let id = id.and_then(|(_, bytes)| String::from_utf8(bytes.clone()).ok()).filter(|id| is_id(id));
-    let id = id.map(|id| qualify(bound_namespace(&entry.fields).as_ref(), &id));
+    let id = match Submission::from_fields(&entry.id, &entry.fields) {
+        Ok(submission) => submission.answer_id(),
+        Err(bad) => bad.id,
+    };
     let detail = format!("{TRIES_MAX} schedulers died while they read it; please report this bug");
     BadSubmission { id, problem: Problem::new(ErrorCode::PlanQuarantined, detail) }
 }
@@ -214,35 +214,32 @@ async fn handle_entries(
         return Ok(());
     }
     let mut batch = SubmissionBatch { scheduler, shards, at: Instant::now(), shortage: None, updates: Vec::new() };
-    let good = batch.parse_fields(entries);
-    let ids: Vec<String> = good.iter().map(|(_, submission)| submission.answer_id()).collect();
+    let read: Vec<ReadEntry> = entries.into_iter().map(ReadEntry::of).collect();
+    let ids: Vec<String> = read.iter().map(|read| read.answered_as.clone()).collect();
     // These ids have their namespace already.
     let plans: Vec<PlanId> = ids.iter().map(|id| PlanId::derive(scheduler.shards, &Namespace::default(), id)).collect();
     // Not in a foreign installation, which would reject the commits anyway.
     scheduler.health.last_error()?;
-    let mut good = good.into_iter();
-    let look = async { tokio::try_join!(scheduler.broker.answers(&ids), scheduler.broker.statuses(&plans)) };
+    let mut read = read.into_iter();
+    let look = async { tokio::try_join!(scheduler.broker.answers(&ids), scheduler.broker.begun(&plans)) };
     // The first is parsed while the store is asked; on an idle system there is no other.
     let first = async {
         tokio::task::yield_now().await;
-        parse_next(scheduler, &mut good).await
+        parse_next(scheduler, &mut read).await
     };
     let both = async { tokio::join!(biased; look, first) };
     let (looked, mut first) = busy_poll(batch.at + scheduler.busy_poll, both).await;
-    let (answered, statuses) = looked?;
+    let (answered, begun) = looked?;
     let short = scheduler.health.check_admission().err();
     batch.shortage = short.filter(|problem| problem.code == ErrorCode::MemoryPressure);
-    for (answer, status) in answered.into_iter().zip(statuses) {
+    for (answer, begun) in answered.into_iter().zip(begun) {
         let next = match first.take() {
             Some(first) => Some(first),
-            None => parse_next(scheduler, &mut good).await,
+            None => parse_next(scheduler, &mut read).await,
         };
         let Some(parsed) = next else { break };
-        if answer.is_some() {
-            batch.updates.push(StoreUpdate::AcknowledgeSubmission(parsed.entry));
-        } else {
-            batch.submit(parsed, status).await?;
-        }
+        let begun = begun.map(|(status, fingerprint)| BegunPlan { status, fingerprint });
+        batch.submit(parsed, begun, answer.is_some()).await?;
     }
     if !batch.updates.is_empty() {
         effects::write_updates(scheduler.clone(), batch.updates).await;
@@ -250,9 +247,26 @@ async fn handle_entries(
     Ok(())
 }
 
+/// An entry of the stream, and what it submits.
+struct ReadEntry {
+    entry: Entry,
+    /// See [`Submission::answer_id`].
+    answered_as: String,
+    submission: Result<Submission, Problem>,
+}
+
+impl ReadEntry {
+    fn of(entry: Entry) -> Self {
+        match Submission::from_fields(&entry.id, &entry.fields) {
+            Ok(submission) => Self { entry, answered_as: submission.answer_id(), submission: Ok(submission) },
+            Err(BadSubmission { id, problem }) => Self { entry, answered_as: id, submission: Err(problem) },
+        }
+    }
+}
+
 /// A submission that is read.
 struct ParsedSubmission {
-    entry: EntryId,
+    entry: Entry,
     bytes: usize,
     admitted: Result<Submit, BadSubmission>,
 }
@@ -269,37 +283,37 @@ struct SubmissionBatch<'a> {
 }
 
 impl SubmissionBatch<'_> {
-    fn parse_fields(&mut self, entries: Vec<Entry>) -> Vec<(EntryId, Submission)> {
-        let mut good = Vec::new();
-        for entry in entries {
-            match Submission::from_fields(&entry.fields) {
-                Ok(submission) => good.push((entry.id, submission)),
-                Err(bad) => self.updates.extend(reject(entry.id, bad)),
-            }
-        }
-        good
-    }
-
     /// Sends a submission to its shard, or refuses it.
     ///
-    /// - `status`: the status of the plan, if it exists.
-    async fn submit(&mut self, parsed: ParsedSubmission, status: Option<PlanStatus>) -> Result<(), BrokerError> {
+    /// - `begun`: the plan, if it exists.
+    /// - `is_answered`: whether its id has an answer, which is a refusal if there is no plan.
+    async fn submit(
+        &mut self,
+        parsed: ParsedSubmission,
+        begun: Option<BegunPlan>,
+        is_answered: bool,
+    ) -> Result<(), BrokerError> {
         let ParsedSubmission { entry, bytes, admitted } = parsed;
-        let submit = match admitted.and_then(|submit| self.admit(submit, bytes, status.is_some())) {
+        let submit = match admitted.and_then(|submit| self.admit(submit, bytes, begun.is_some())) {
             Ok(submit) => submit,
             Err(bad) => {
-                self.updates.extend(reject(entry, bad));
+                let plan = |id: &str| PlanId::derive(self.scheduler.shards, &Namespace::default(), id);
+                let begun = begun.map(|begun| (plan(&bad.id), begun));
+                self.updates.extend(reject(&entry, bad, begun));
                 return Ok(());
             }
         };
+        if is_answered && begun.is_none() {
+            self.scheduler.broker.remove_results(std::slice::from_ref(&submit.submission)).await?;
+        }
         metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
         let request = shard_client::submit_request(self.scheduler, "redis", &Namespace::default(), submit);
         if let Some(traces) = &self.scheduler.traces {
-            let (received_ms, now_ms) = (entry.parts().0, self.scheduler.clock.now_ms());
+            let (received_ms, now_ms) = (entry.id.parts().0, self.scheduler.clock.now_ms());
             traces.submitted(&request.plan, request.traceparent(), "redis", received_ms, now_ms);
         }
-        let snapshot = StatusSnapshot { at: self.at, status };
-        send_to_shard(self.scheduler, self.shards, entry, request, snapshot, &mut self.updates).await
+        let snapshot = StatusSnapshot { at: self.at, begun };
+        send_to_shard(self.scheduler, self.shards, entry.id, request, snapshot, &mut self.updates).await
     }
 
     /// Counts a submission of a new plan for its namespace, or refuses it. Submissions of existing plans are answered; new
@@ -308,7 +322,7 @@ impl SubmissionBatch<'_> {
         if exists {
             return Ok(submit);
         }
-        let refused = |submit: Submit, problem| Err(BadSubmission { id: Some(submit.submission), problem });
+        let refused = |submit: Submit, problem| Err(BadSubmission { id: submit.submission, problem });
         if let Some(problem) = &self.shortage {
             return refused(submit, problem.clone());
         }
@@ -325,12 +339,18 @@ impl SubmissionBatch<'_> {
 /// Parses the next submission.
 async fn parse_next(
     scheduler: &Arc<Scheduler>,
-    submissions: &mut impl Iterator<Item = (EntryId, Submission)>,
+    read: &mut impl Iterator<Item = ReadEntry>,
 ) -> Option<ParsedSubmission> {
-    let (entry, submission) = submissions.next()?;
-    let (id, bytes) = (submission.answer_id(), submission.data.len());
-    let admitted = submission::parse_submission(scheduler, submission).await;
-    let admitted = admitted.map_err(|problem| BadSubmission { id: Some(id), problem });
+    let ReadEntry { entry, answered_as, submission } = read.next()?;
+    let bytes = submission.as_ref().map_or(0, |submission| submission.data.len());
+    let admitted = match submission {
+        Ok(submission) => {
+            let first = first_entry(&entry.id, &entry.fields);
+            submission::parse_submission(scheduler, first, submission).await
+        }
+        Err(problem) => Err(problem),
+    };
+    let admitted = admitted.map_err(|problem| BadSubmission { id: answered_as, problem });
     Some(ParsedSubmission { entry, bytes, admitted })
 }
 
@@ -357,19 +377,20 @@ async fn send_to_shard(
     Ok(())
 }
 
-fn reject(entry: EntryId, bad: BadSubmission) -> Vec<StoreUpdate> {
-    let code = bad.problem.code;
-    let is_full = matches!(code, ErrorCode::MemoryPressure | ErrorCode::NamespaceLimitReached);
-    let reason = if is_full { code.as_str() } else { "schema" };
+/// Answers and lists a submission that is refused.
+///
+/// - `begun`: the plan that has its id, which keeps its answer.
+fn reject(entry: &Entry, bad: BadSubmission, begun: Option<(PlanId, BegunPlan)>) -> Vec<StoreUpdate> {
+    let BadSubmission { id, problem } = bad;
+    let is_full = matches!(problem.code, ErrorCode::MemoryPressure | ErrorCode::NamespaceLimitReached);
+    let reason = if is_full { problem.code.as_str() } else { "schema" };
     metrics::counter!("goalmill_goals_rejected_total", "reason" => reason).increment(1);
-    let answer = match bad.id {
-        Some(id) => Some(StoreUpdate::Answer { id, json: answer_json(Err(bad.problem)) }),
-        None => {
-            tracing::warn!(entry = %entry, "submission {entry} has no valid id and cannot be answered: {}", bad.problem);
-            None
-        }
-    };
-    answer.into_iter().chain([StoreUpdate::AcknowledgeSubmission(entry)]).collect()
+    let mut refused = stream_answers::refused_entry(entry, id, &problem);
+    if let Some((plan, BegunPlan { status, .. })) = begun {
+        let answer = |refused| stream_answers::accepted(plan, status, Vec::new(), Some(refused));
+        refused = stream_answers::beside_plan(refused, first_entry(&entry.id, &entry.fields), &problem, answer);
+    }
+    vec![StoreUpdate::Refuse(Box::new(refused)), StoreUpdate::AcknowledgeSubmission(entry.id.clone())]
 }
 
 #[cfg(test)]

@@ -122,8 +122,11 @@ impl PlanningSteps {
         self.check_card(question.agent_type.as_str())?;
         let submission = self.submission(question);
         let unavailable = |error: goalmill_broker::BrokerError| Unanswered::new(error.to_string());
-        self.broker.submit(&submission.fields()).await.map_err(unavailable)?;
         let ids = [submission.answer_id()];
+        // A question that is asked again has another deadline, which would be other content.
+        if self.broker.answers(&ids).await.map_err(unavailable)?.iter().all(Option::is_none) {
+            self.broker.submit(&submission.fields()).await.map_err(unavailable)?;
+        }
         let mut wait = LOOK_MIN;
         let plan = loop {
             match self.broker.answers(&ids).await.map_err(unavailable)?.into_iter().next().flatten() {

@@ -152,7 +152,7 @@ async fn poll_answer(scheduler: &Scheduler, id: &str) -> Result<(PlanId, PlanSta
         let answers = scheduler.broker.answers(&ids).await?;
         if let Some(Some(text)) = answers.first() {
             return match serde_json::from_str(text) {
-                Ok(SubmissionAnswer::Accepted { plan_id, status }) => Ok((plan_id, status)),
+                Ok(SubmissionAnswer::Accepted { plan_id, status, .. }) => Ok((plan_id, status)),
                 Ok(SubmissionAnswer::Refused(problem)) => Err(problem),
                 Err(error) => Err(Problem::new(ErrorCode::Internal, format!("the answer cannot be read: {error}"))),
             };

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use goalmill_common::clock::rfc3339;
-use goalmill_common::command::{Planned, Submit};
+use goalmill_common::command::{Planned, Submit, content_fingerprint};
 use goalmill_common::constraint::constraints;
+use goalmill_common::event::SubmissionEntry;
 use goalmill_common::goal::{Goal, START_MS_MAX};
-use goalmill_common::id::Namespace;
+use goalmill_common::id::{EntryId, Namespace};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::trace::is_traceparent;
@@ -23,6 +24,7 @@ use serde_json::{Map, Value};
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
 use crate::stored_plans::{PlanScope, resolve_uses};
+use crate::stream_answers;
 
 /// The field of `metadata` that has the inputs of a plan.
 pub(crate) const INPUTS: &str = "inputs";
@@ -38,40 +40,93 @@ pub(crate) struct ParsedPlan {
     pub(crate) notes: Vec<Issue>,
 }
 
-/// Parses a submission of the stream. Large texts are parsed on a blocking thread.
-pub(crate) async fn parse_submission(scheduler: &Arc<Scheduler>, submission: Submission) -> Result<Submit, Problem> {
+/// A document that was submitted, as it is before anything is converted.
+pub(crate) struct SubmittedDocument {
+    draft: Value,
+    /// Of its text.
+    bytes: usize,
+    /// Whether it may use stored plans.
+    may_use: bool,
+    /// See [`content_fingerprint`].
+    pub(crate) fingerprint: String,
+}
+
+/// Reads the text of a goal or a plan. Large texts are read on a blocking thread.
+pub(crate) async fn read_document(
+    scheduler: &Arc<Scheduler>,
+    text: Bytes,
+    format: Format,
+    kind: SubmissionKind,
+) -> Result<SubmittedDocument, Problem> {
+    let scheduler = scheduler.clone();
+    let (name, code) = match kind {
+        SubmissionKind::Goal => ("goal", ErrorCode::InvalidGoal),
+        SubmissionKind::Plan => ("plan", ErrorCode::InvalidPlan),
+    };
+    let bytes = text.len();
+    run_blocking_if_large(bytes, move || {
+        let draft = parse_draft(&scheduler, &text, format, code)?;
+        let fingerprint = content_fingerprint(name, &draft);
+        Ok(SubmittedDocument { draft, bytes, may_use: may_use(&text), fingerprint })
+    })
+    .await
+}
+
+/// Parses a submission of the stream.
+///
+/// - `entry`: where its client wrote it.
+pub(crate) async fn parse_submission(
+    scheduler: &Arc<Scheduler>,
+    entry: EntryId,
+    submission: Submission,
+) -> Result<Submit, Problem> {
     let id = submission.answer_id();
     let Submission { id: _, source, kind, data, traceparent, namespace } = submission;
     if traceparent.as_deref().is_some_and(|text| !is_traceparent(text)) {
         return Err(invalid_traceparent());
     }
-    let text = Bytes::from(data);
-    let (mut goal, plan) = match kind {
-        SubmissionKind::Goal => (parse_goal(scheduler, text).await?.goal, None),
+    let document = read_document(scheduler, Bytes::from(data), Format::Auto, kind).await?;
+    let fingerprint = document.fingerprint.clone();
+    let (mut goal, plan, warnings) = match kind {
+        SubmissionKind::Goal => {
+            let ParsedGoal { goal, notes } = parse_goal(scheduler, document).await?;
+            (goal, None, notes)
+        }
         SubmissionKind::Plan => {
             let sender = namespace.clone().unwrap_or_default();
             let scope = PlanScope { namespace: sender, sees_all: namespace.is_none() };
-            let parsed = parse_plan(scheduler, text, Format::Auto, &scope).await?;
-            (parsed.goal, parsed.planned)
+            let ParsedPlan { goal, planned, notes } = parse_plan(scheduler, document, &scope).await?;
+            let warnings = planned.as_ref().map_or(notes, |planned| planned.warnings.clone());
+            (goal, planned, warnings)
         }
     };
     if let Some(bound) = namespace {
         let place = if kind == SubmissionKind::Goal { "/namespace" } else { "/goal/namespace" };
         bind_goal(&mut goal, bound, place)?;
     }
-    Ok(Submit { goal, plan, submission: id, fingerprint: String::new(), source, parent: None, traceparent, fork: None })
+    let entry = Some(Box::new(SubmissionEntry { id: entry, warnings: stream_answers::shortened(warnings) }));
+    Ok(Submit { goal, plan, submission: id, fingerprint, entry, source, parent: None, traceparent, fork: None })
 }
 
 /// Parses, validates and routes a plan.
 pub(crate) async fn parse_plan(
     scheduler: &Arc<Scheduler>,
-    text: Bytes,
-    format: Format,
+    document: SubmittedDocument,
     scope: &PlanScope,
 ) -> Result<ParsedPlan, Problem> {
-    let bytes = text.len();
-    let draft = read_plan(scheduler, text, format, scope).await?;
+    let bytes = document.bytes;
+    let draft = resolve_document(scheduler, document, scope).await?;
     parse_plan_draft(scheduler, draft, bytes).await
+}
+
+/// Puts the stored plans that a plan uses in their places.
+async fn resolve_document(
+    scheduler: &Arc<Scheduler>,
+    document: SubmittedDocument,
+    scope: &PlanScope,
+) -> Result<Value, Problem> {
+    let SubmittedDocument { draft, may_use, .. } = document;
+    if may_use { resolve_uses(scheduler, draft, scope).await } else { Ok(draft) }
 }
 
 /// Validates and routes a draft in which the stored plans that it uses stand in their places.
@@ -95,23 +150,9 @@ pub(crate) async fn parse_plan_draft(
     .await
 }
 
-/// Reads the text of a plan, and puts the stored plans that it uses in their places.
-async fn read_plan(
-    scheduler: &Arc<Scheduler>,
-    text: Bytes,
-    format: Format,
-    scope: &PlanScope,
-) -> Result<Value, Problem> {
-    let may_use = may_use(&text);
-    let draft = read_draft(scheduler, text, format).await?;
-    if may_use { resolve_uses(scheduler, draft, scope).await } else { Ok(draft) }
-}
-
 /// Reads the text of a plan.
 pub(crate) async fn read_draft(scheduler: &Arc<Scheduler>, text: Bytes, format: Format) -> Result<Value, Problem> {
-    let scheduler = scheduler.clone();
-    let bytes = text.len();
-    run_blocking_if_large(bytes, move || parse_draft(&scheduler, &text, format, ErrorCode::InvalidPlan)).await
+    Ok(read_document(scheduler, text, format, SubmissionKind::Plan).await?.draft)
 }
 
 /// Previews a plan: as [`parse_plan`], also with warnings about the registered agents, and with an estimate.
@@ -122,7 +163,8 @@ pub(crate) async fn preview_plan(
     scope: &PlanScope,
 ) -> Result<Preview, Problem> {
     let bytes = text.len();
-    let draft = read_plan(scheduler, text, format, scope).await?;
+    let document = read_document(scheduler, text, format, SubmissionKind::Plan).await?;
+    let draft = resolve_document(scheduler, document, scope).await?;
     let scheduler = scheduler.clone();
     run_blocking_if_large(bytes, move || {
         let catalogue = scheduler.directory.catalogue();
@@ -143,12 +185,9 @@ pub(crate) struct ParsedGoal {
 }
 
 /// Parses and validates a goal.
-pub(crate) async fn parse_goal(scheduler: &Arc<Scheduler>, text: Bytes) -> Result<ParsedGoal, Problem> {
+pub(crate) async fn parse_goal(scheduler: &Arc<Scheduler>, document: SubmittedDocument) -> Result<ParsedGoal, Problem> {
     let scheduler = scheduler.clone();
-    run_blocking_if_large(text.len(), move || {
-        convert_goal(&scheduler, parse_draft(&scheduler, &text, Format::Auto, ErrorCode::InvalidGoal)?)
-    })
-    .await
+    run_blocking_if_large(document.bytes, move || convert_goal(&scheduler, document.draft)).await
 }
 
 /// Gives a goal the namespace of the stream that it came by, and refuses one that names another.

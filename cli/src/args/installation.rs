@@ -124,10 +124,14 @@ pub enum QueueCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum DeadCommand {
-    /// Lists the newest dead letters.
+    /// Lists the newest dead letters; with --submissions, what was refused of the stream of submissions.
     List {
         /// Only dead letters of this agent type.
+        #[arg(conflicts_with = "submissions")]
         agent_type: Option<String>,
+        /// Submissions by stream that were refused in the last week.
+        #[arg(long)]
+        submissions: bool,
     },
     /// Shows a dead letter: the task and its failure.
     Get {

@@ -32,7 +32,7 @@ pub use planning::PlanningArgs;
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
     CompletionsArgs, ConfigArgs, DoctorArgs, EvalArgs, ImportCommand, ManArgs, McpArgs, ReplayArgs, RunArgs,
-    SchemaArgs, SubmitArgs, TestArgs, WaitArgs, WfformatArgs, WorkflowArgs,
+    SchemaArgs, SubmitArgs, TestArgs, WaitArgs, WfformatArgs,
 };
 pub use values::{ColorWhen, Format, TimeFormat, at_least_one, duration, event_types, period};
 

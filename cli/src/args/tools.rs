@@ -259,32 +259,8 @@ pub enum ImportCommand {
         /// The document, YAML or JSON; `-` for standard input.
         file: String,
     },
-    /// Converts a workflow of Conductor to a plan: tasks, forks, switches, loops, waits.
-    ///
-    /// What has no equal here is listed with its place, and then there is no plan (exit code 8).
-    #[command(after_help = "Examples:\n  \
-        goalmill import conductor workflow.json > plan.yaml\n  \
-        goalmill import conductor workflow.json --agent-type echo | goalmill run - --input name=Ann --wait")]
-    Conductor(WorkflowArgs),
-    /// Converts a workflow of Argo to a plan: steps, graphs, lists, conditions, retries, exit handlers.
-    ///
-    /// What has no equal here is listed with its place, and then there is no plan (exit code 8).
-    #[command(after_help = "Examples:\n  \
-        goalmill import argo workflow.yaml > plan.yaml\n  \
-        goalmill import argo workflow.yaml --agent-type echo | goalmill run - --wait")]
-    Argo(WorkflowArgs),
     /// Converts a WfCommons WfFormat 1.5 workflow to a plan.
     Wfformat(WfformatArgs),
-}
-
-/// A workflow of another engine.
-#[derive(Args, Debug)]
-pub struct WorkflowArgs {
-    /// The workflow, YAML or JSON; `-` for standard input.
-    pub file: String,
-    /// The agent type of all steps [default: that of each task or template, by its name].
-    #[arg(long, value_name = "NAME")]
-    pub agent_type: Option<String>,
 }
 
 /// Converts a WfCommons WfFormat 1.5 workflow to a plan.

@@ -14,7 +14,8 @@ use crate::output::{Screen, Table, yaml};
 
 pub async fn run(context: &CommandContext, command: DeadCommand) -> CommandResult {
     match command {
-        DeadCommand::List { agent_type } => list(context, agent_type).await,
+        DeadCommand::List { submissions: true, .. } => list_submissions(context).await,
+        DeadCommand::List { agent_type, .. } => list(context, agent_type).await,
         DeadCommand::Get { agent_type, entry } => get(context, &agent_type, &entry).await,
         DeadCommand::Retry(letters) => each(context, &letters, "retry").await,
         DeadCommand::Discard(letters) => each(context, &letters, "discard").await,
@@ -43,6 +44,34 @@ async fn list(context: &CommandContext, agent_type: Option<String>) -> CommandRe
     }
     let page = Page { items, next: None };
     screen.list(&page, &page.items, |letter| letter.entry.to_string(), |_| people(&page, screen))?;
+    Ok(Exit::Done)
+}
+
+async fn list_submissions(context: &CommandContext) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
+    let page = client.refused_submissions().await?;
+    screen.list(
+        &page,
+        &page.items,
+        |refused| refused.entry.to_string(),
+        |_| {
+            let mut table = Table::new(&["REFUSED", "ID", "KIND", "SOURCE", "CODE", "REASON"]);
+            for refused in &page.items {
+                let place = refused.errors.first().map(|issue| issue.pointer.as_str()).unwrap_or_default();
+                let reason =
+                    if place.is_empty() { refused.detail.clone() } else { format!("{place}: {}", refused.detail) };
+                table.row([
+                    refused.refused_at.clone(),
+                    refused.submission_id.clone(),
+                    refused.kind.clone(),
+                    cell(screen, &refused.source),
+                    refused.code.clone(),
+                    cell(screen, &reason),
+                ]);
+            }
+            table.render(screen.palette, "no refused submissions")
+        },
+    )?;
     Ok(Exit::Done)
 }
 

@@ -6,7 +6,6 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_plan::document;
 use goalmill_plan::formats;
-use goalmill_plan::stored_plans::{put_documents, uses};
 use goalmill_plan::validate;
 use goalmill_worker::executor::feedback_envelope;
 use serde::Serialize;
@@ -16,9 +15,9 @@ use super::config::settings;
 use super::input::{self, read_file};
 use super::source_lines;
 use super::validate::{Checked, check_document};
-use crate::args::{Format, WfformatArgs, WorkflowArgs};
+use crate::args::{Format, WfformatArgs};
 use crate::exit::{CommandResult, Exit, Failed};
-use crate::import::{Findings, wfformat};
+use crate::import::wfformat;
 use crate::output::{Screen, json as json_text, yaml};
 
 /// Fields of which a card has one beside its agent type; a step has none of them.
@@ -47,53 +46,6 @@ pub fn document(screen: &Screen, file: &str) -> CommandResult {
     converted.notes.iter().for_each(|note| screen.note(line(note)));
     print(screen, &converted.value)?;
     Ok(Exit::Done)
-}
-
-/// Converts a workflow; the second argument is the agent type of all its steps.
-type WorkflowConverter = fn(&Value, Option<&str>) -> (Value, Findings);
-
-/// Converts a workflow of another engine to a plan. What has no equal here is listed, and then there is no plan.
-pub fn workflow(screen: &Screen, args: &WorkflowArgs, convert: WorkflowConverter) -> CommandResult {
-    let (file, text) = (&args.file, input::document(&args.file)?.text);
-    let limits = settings(None, &[])?.settings.limits;
-    let refused = |issues: &[Issue], what: &str| {
-        issues.iter().for_each(|issue| screen.note(hinted(issue)));
-        for place in source_lines::excerpts(file, &text, issues) {
-            screen.note(format!("  ┌ {place}"));
-        }
-        Err(Failed::invalid(format!("{file}: {what}")))
-    };
-    let draft = match document::read(text.as_bytes(), document::Format::Auto, &limits) {
-        Ok(draft) => draft,
-        Err(issues) => return refused(&issues, "the document cannot be read"),
-    };
-    let (plan, Findings { refused: missing, notes, .. }) = convert(&draft, args.agent_type.as_deref());
-    notes.iter().for_each(|note| screen.note(line(note)));
-    if !missing.is_empty() {
-        let count = missing.len();
-        let places = if count == 1 { "one place".to_owned() } else { format!("{count} places") };
-        return refused(&missing, &format!("{places} of the workflow cannot be converted"));
-    }
-    if let Err(issues) = validate::validate_plan(&with_stand_ins(plan.clone()), &limits) {
-        issues.iter().for_each(|issue| screen.note(hinted(issue)));
-        return Err(Failed::invalid(format!(
-            "{file}: the plan that it becomes is not valid; the places are those of the plan"
-        )));
-    }
-    print(screen, &plan)?;
-    Ok(Exit::Done)
-}
-
-/// The plan with a step in the place of each stored plan, which only a server knows.
-fn with_stand_ins(mut plan: Value) -> Value {
-    let stand_in = json!([{"id": "stored", "kind": "internal"}]);
-    let known = uses(&plan).into_iter().map(|used| (used.plan.clone(), (used.plan, stand_in.clone())));
-    put_documents(&mut plan, &known.collect());
-    plan
-}
-
-fn hinted(issue: &Issue) -> String {
-    if issue.hint.is_empty() { line(issue) } else { format!("{}\n  help: {}", line(issue), issue.hint) }
 }
 
 /// A document in our form, and how it was read.

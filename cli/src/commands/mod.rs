@@ -98,12 +98,6 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Schema(args) => schema::run(&context.screen, &args),
         Command::Mcp(args) => Box::pin(mcp::run(&context, args.allow_writes)).await,
         Command::Import(ImportCommand::Document { file }) => import::document(&context.screen, &file),
-        Command::Import(ImportCommand::Conductor(args)) => {
-            import::workflow(&context.screen, &args, crate::import::conductor::plan)
-        }
-        Command::Import(ImportCommand::Argo(args)) => {
-            import::workflow(&context.screen, &args, crate::import::argo::plan)
-        }
         Command::Import(ImportCommand::Wfformat(args)) => import::wfformat(&context.screen, &args),
         Command::Completions(args) => schema::completions(&context.screen, args.shell),
         Command::Man(args) => schema::man(&context.screen, args.dir.as_deref()),

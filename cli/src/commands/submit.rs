@@ -11,7 +11,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::stored_plan::StoredPlanRef;
 use goalmill_common::view::{Accepted, Preview};
-use goalmill_common::wire::{Submission, SubmissionAnswer, SubmissionKind};
+use goalmill_common::wire::{Submission, SubmissionAnswer, SubmissionKind, qualify};
 use goalmill_plan::document::{self, Format as DraftFormat};
 use goalmill_plan::formats;
 use serde_json::{Map, Value, json};
@@ -271,14 +271,15 @@ async fn submit_by_stream(
     limit: Duration,
 ) -> Result<Accepted, Failed> {
     let key = submission.answer_id();
-    broker.submit(&submission.fields()).await?;
+    let entry = broker.submit(&submission.fields()).await?;
     let deadline = Instant::now() + limit;
-    let ids = [key.clone()];
+    // The id may have an answer to another submission.
+    let ids = [qualify(submission.namespace.as_ref(), entry.as_str())];
     while Instant::now() < deadline {
         if let Some(Some(text)) = broker.answers(&ids).await?.into_iter().next() {
             return match serde_json::from_str(&text) {
-                Ok(SubmissionAnswer::Accepted { plan_id, status }) => {
-                    Ok(Accepted { plan_id, status, warnings: Vec::new() })
+                Ok(SubmissionAnswer::Accepted { plan_id, status, warnings, .. }) => {
+                    Ok(Accepted { plan_id, status, warnings })
                 }
                 Ok(SubmissionAnswer::Refused(problem)) => Err(problem.into()),
                 Err(error) => Err(Failed::other(format!("the answer of `{key}` cannot be read: {error}"))),

@@ -1,8 +1,3 @@
 //! Plans made of other systems' workflows.
 
-pub mod argo;
-pub mod conductor;
-mod conversion;
 pub mod wfformat;
-
-pub use conversion::Findings;

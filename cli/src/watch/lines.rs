@@ -396,6 +396,7 @@ mod tests {
                 secret: "x".into(),
                 salt: String::new(),
                 fingerprint: String::new(),
+                entry: None,
                 parent: None,
                 traceparent: None,
                 deadline_ms: 9_000_000,

@@ -1,6 +1,7 @@
 //! One batch of one shard, written as a whole or not at all.
 
-use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
+use goalmill_common::id::{AgentType, EntryId, Namespace, PlanId, ShardId};
+use goalmill_common::problem::ErrorCode;
 use serde::{Deserialize, Serialize};
 
 /// Everything one turn of a shard's loop changes.
@@ -52,6 +53,38 @@ pub struct PlanWrite {
     pub activity: Activity,
     /// Unix milliseconds: the plan's place in the index; 0 leaves it where it is.
     pub index_ms: u64,
+    /// At the end of a plan that came by the stream: what its client gets. A back end that other programs cannot write to
+    /// ignores it.
+    #[serde(skip)]
+    pub result: Option<Box<StreamResult>>,
+}
+
+/// What the client of a submission by stream gets at the end of its plan.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct StreamResult {
+    /// The id of the submission, unique among all namespaces.
+    pub submission: String,
+    /// The answer to the submission from now on, as JSON.
+    pub answer: String,
+    /// The only entry of the result's stream.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+/// A submission by stream that is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedEntry {
+    /// The id under which it is answered, unique among all namespaces.
+    pub answered_as: String,
+    /// The problem as JSON: the answer, and a field of the result.
+    pub problem: String,
+    /// Its code.
+    pub code: ErrorCode,
+    /// Another answer to replace: that of the plan which has the id.
+    pub other_answer: Option<(String, String)>,
+    /// The namespace of the stream by which it came.
+    pub namespace: Namespace,
+    /// Its entry in the list of those that were refused.
+    pub listed: Vec<(&'static str, String)>,
 }
 
 impl PlanWrite {

@@ -14,7 +14,7 @@ mod verbs;
 pub mod embedded;
 pub mod redis;
 
-pub use commit::{Activity, Commit, Committed, PlanWrite, TaskWrite};
+pub use commit::{Activity, Commit, Committed, PlanWrite, RefusedEntry, StreamResult, TaskWrite};
 pub use error::{BrokerError, KeyTypeMismatch};
 pub use inbox::{InboxCursor, InboxEntry};
 pub use park_mark::ParkMark;

@@ -14,7 +14,7 @@ use goalmill_common::wire::Fields;
 use crate::{
     Broadcast, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, FieldsPage, Health, InboxCursor,
     InboxEntry, Install, Keeping, KeptEvent, KeptHead, LiveSchedulers, LogEntry, Meta, Ownership, ParkMark, QueueState,
-    Registry,
+    RefusedEntry, Registry, StreamResult,
 };
 
 type Result<T> = std::result::Result<T, BrokerError>;
@@ -82,6 +82,16 @@ pub trait Broker: Send + Sync + 'static {
         }
         Ok(statuses)
     }
+    /// The statuses of these plans with the fingerprints of what began them, in order.
+    async fn begun(&self, plans: &[PlanId]) -> Result<Vec<Option<(PlanStatus, String)>>> {
+        let mut begun = Vec::with_capacity(plans.len());
+        for plan in plans {
+            let mut summary = self.summary(plan).await?;
+            let status = summary.get("status").and_then(|status| PlanStatus::parse(status));
+            begun.push(status.map(|status| (status, summary.remove("fingerprint").unwrap_or_default())));
+        }
+        Ok(begun)
+    }
     /// The marks in the summaries of these plans that hold, with the namespaces of the plans, in order; `None` for a plan
     /// whose log must be read.
     async fn park_marks(&self, plans: &[PlanId]) -> Result<Vec<Option<(ParkMark, Namespace)>>> {
@@ -136,10 +146,39 @@ pub trait Broker: Send + Sync + 'static {
     }
     /// Acknowledges submissions, and trims the stream.
     async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()>;
-    /// Stores answers (submission id, JSON) for 24 h.
+    /// Stores answers (submission id, JSON) for 24 h, but for those of submissions whose plan has ended and whose answer
+    /// says so.
     async fn answer(&self, answers: &[(String, String)]) -> Result<()>;
     /// Reads answers, in the order asked for.
     async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>>;
+    /// Answers refused submissions, and lists them for a week; of many of a namespace the last ones. Not idempotent. A back
+    /// end that other programs cannot write to lists nothing.
+    async fn refuse(&self, refused: &[RefusedEntry]) -> Result<()> {
+        let answers: Vec<_> = refused
+            .iter()
+            .flat_map(|refused| {
+                let own = (refused.answered_as.clone(), refused.problem.clone());
+                std::iter::once(own).chain(refused.other_answer.clone())
+            })
+            .collect();
+        self.answer(&answers).await
+    }
+    /// The last refused submissions of a namespace, newest first, at most `limit`.
+    async fn refused(&self, _namespace: &Namespace, _limit: usize) -> Result<Vec<Entry>> {
+        Ok(Vec::new())
+    }
+    /// Whether a result is stored for this submission. A back end that other programs cannot write to needs none.
+    async fn has_result(&self, _submission: &str) -> Result<bool> {
+        Ok(true)
+    }
+    /// Stores a result for 24 h, unless there is one.
+    async fn put_result(&self, _result: &StreamResult) -> Result<()> {
+        Ok(())
+    }
+    /// Removes the results of submissions that were refused and are accepted now.
+    async fn remove_results(&self, _submissions: &[String]) -> Result<()> {
+        Ok(())
+    }
 
     // --- events from outside ----------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ use goalmill_common::revision::RevisionRecord;
 use goalmill_common::stored_plan::{StoredPlanRef, StoredPlanVersion, StoredPlanView};
 use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, EventReceipt, Explanation, ModelView, Page, PlanSummary, PlanView,
-    PlannerView, Preview, QuestionView, QueueView, Results, StepView, WaitView,
+    PlannerView, Preview, QuestionView, QueueView, RefusedSubmissionView, Results, StepView, WaitView,
 };
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Map, Value, json};
@@ -286,6 +286,11 @@ impl Client {
 
     pub async fn dead_letters(&self, agent_type: &str) -> Result<Page<DeadLetterView>, ClientError> {
         self.get(&format!("/v1/dead-letters/{agent_type}")).await
+    }
+
+    /// The newest submissions by stream that were refused.
+    pub async fn refused_submissions(&self) -> Result<Page<RefusedSubmissionView>, ClientError> {
+        self.get("/v1/refused-submissions").await
     }
 
     /// Whether the server is alive, and ready; the second answer's text says why not.

@@ -276,6 +276,7 @@ mod tests {
             secret: "open-sesame".into(),
             salt: String::new(),
             fingerprint: String::new(),
+            entry: None,
             parent: None,
             traceparent: None,
             deadline_ms: 1,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::external_event::ExternalEvent;
 use crate::failure::Failure;
 use crate::goal::Goal;
-use crate::id::{PlanId, StepId};
+use crate::id::{EntryId, PlanId, StepId};
 use crate::problem::Issue;
 use crate::status::PlanStatus;
 
@@ -209,9 +209,13 @@ pub struct GoalAccepted {
     /// Random, and part of what attempt tokens are made from, besides a key that is in no log. An exported line has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub salt: String,
-    /// The [`crate::command::fingerprint`] of the caller's body: another body under the same key is refused.
+    /// The [`crate::command::content_fingerprint`] of what the caller sent under an id of its own: other content under the
+    /// same id is refused.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fingerprint: String,
+    /// The entry of the stream by which it came: its client gets the result by Redis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<Box<SubmissionEntry>>,
     /// The step that the plan stands for, when it is a plan inside another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
@@ -222,12 +226,14 @@ pub struct GoalAccepted {
     pub deadline_ms: u64,
 }
 
-impl GoalAccepted {
-    /// Whether a body with this fingerprint is another one than began the plan. Those that came without an
-    /// idempotency key of HTTP have no fingerprint: their id alone decides.
-    pub fn is_other_body(&self, fingerprint: &str) -> bool {
-        !self.fingerprint.is_empty() && !fingerprint.is_empty() && self.fingerprint != fingerprint
-    }
+/// The entry of the stream by which a plan was submitted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubmissionEntry {
+    /// Its id.
+    pub id: EntryId,
+    /// What its client should know of how it was read; a part of them if they are many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Issue>,
 }
 
 /// The step that a sub-plan stands for.

@@ -10,9 +10,9 @@ pub use self::summary::*;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentType, EntryId, PlanId, StepId};
+use crate::id::{AgentType, EntryId, Namespace, PlanId, StepId};
 use crate::json::Json;
-use crate::problem::Problem;
+use crate::problem::{Issue, Problem};
 use crate::status::PlanStatus;
 
 /// An event from outside was accepted.
@@ -104,6 +104,31 @@ pub struct DeadLetterView {
     pub reason: String,
     /// The task as an object; what was no task, as the text it was.
     pub task: serde_json::Value,
+}
+
+/// A submission by stream that was refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RefusedSubmissionView {
+    /// The id of its entry on the stream.
+    pub entry: EntryId,
+    /// The namespace of the stream by which it came.
+    pub namespace: Namespace,
+    /// Its id, after the namespace and `/` where it came by the stream of a namespace; that of the entry if it had none.
+    pub submission_id: String,
+    /// `goal` or `plan`; empty if that was not to be known.
+    pub kind: String,
+    /// Who sent it, in its own words.
+    pub source: String,
+    /// The code of the problem: `INVALID_PLAN`.
+    pub code: String,
+    /// Why it was refused.
+    pub detail: String,
+    /// The first places of what is wrong.
+    pub errors: Vec<Issue>,
+    /// The beginning of what was sent.
+    pub excerpt: String,
+    /// RFC 3339.
+    pub refused_at: String,
 }
 
 /// An event as logs are given: exported, in pages, or live.

@@ -57,6 +57,7 @@ pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source
         plan: Some(planned),
         submission,
         fingerprint: String::new(),
+        entry: None,
         source,
         parent: None,
         traceparent: None,

@@ -303,6 +303,7 @@ impl PlanState {
             plan,
             submission: id.to_string(),
             fingerprint: String::new(),
+            entry: None,
             source: format!("urn:goalmill:plan:{}", self.accepted.plan_id),
             parent: Some(parent),
             traceparent: self.accepted.traceparent.clone(),

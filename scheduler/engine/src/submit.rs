@@ -99,6 +99,7 @@ fn accept(
         secret: String::new(),
         salt,
         fingerprint: submit.fingerprint,
+        entry: submit.entry,
         parent: submit.parent,
         traceparent: submit.traceparent,
     };

@@ -165,25 +165,19 @@ impl PlanState {
 
     /// The outputs and failures of the plan's steps.
     pub fn results(&self) -> Results {
-        let (mut results, mut failures) = (Map::new(), Map::new());
+        let mut results = Map::new();
         for (spec, step) in self.plan.steps.iter().zip(&self.steps) {
             if let Some(outputs) = &step.outputs {
                 results.insert(spec.id.to_string(), outputs.value());
             }
-            if let (StepStatus::Failed | StepStatus::Skipped, Some(failure)) = (step.status, step.failure()) {
-                failures.insert(spec.id.to_string(), serde_json::to_value(failure).unwrap_or(Value::Null));
-            } else if let Some(error) = step.errors().first() {
-                failures.insert(spec.id.to_string(), serde_json::to_value(error).unwrap_or(Value::Null));
-            }
         }
-        let plan_id = self.id().clone();
         Results {
-            plan_id,
+            plan_id: self.id().clone(),
             status: self.status,
             counts: self.counts,
             usage: self.usage,
             results,
-            failures,
+            failures: self.failures(),
             constraints: self.constraint_views(at(self.finished_ms).unwrap_or(self.updated_ms)),
             criteria: self.verdicts(),
             final_output: self.final_output(),
@@ -191,12 +185,40 @@ impl PlanState {
         }
     }
 
+    /// Outputs by step id as JSON, with as little work as possible.
+    pub fn outputs_json(&self) -> Json {
+        let mut text = String::from("{");
+        for (spec, step) in self.plan.steps.iter().zip(&self.steps) {
+            let Some(outputs) = &step.outputs else { continue };
+            if text.len() > 1 {
+                text.push(',');
+            }
+            // An id has no character that JSON escapes.
+            text.extend(["\"", spec.id.as_str(), "\":", outputs.text()]);
+        }
+        text.push('}');
+        Json::from_text(text).unwrap_or_else(|_| Json::empty_object())
+    }
+
+    /// Failures by step id.
+    pub fn failures(&self) -> Map<String, Value> {
+        let mut failures = Map::new();
+        for (spec, step) in self.plan.steps.iter().zip(&self.steps) {
+            if let (StepStatus::Failed | StepStatus::Skipped, Some(failure)) = (step.status, step.failure()) {
+                failures.insert(spec.id.to_string(), serde_json::to_value(failure).unwrap_or(Value::Null));
+            } else if let Some(error) = step.errors().first() {
+                failures.insert(spec.id.to_string(), serde_json::to_value(error).unwrap_or(Value::Null));
+            }
+        }
+        failures
+    }
+
     fn execution_seconds(&self) -> Option<f64> {
         view::execution_seconds(self.begun_ms, at(self.finished_ms).unwrap_or(self.updated_ms))
     }
 
     /// The output of an ended plan as a whole.
-    fn final_output(&self) -> Option<Json> {
+    pub fn final_output(&self) -> Option<Json> {
         let steps = self.plan.steps.iter().zip(&self.steps).filter(|(_, step)| step.status == StepStatus::Completed);
         let completed = steps.filter_map(|(spec, step)| Some((spec.kind, step.finished_ms, step.outputs.as_ref()?)));
         view::final_output(completed).filter(|_| self.is_final()).cloned()

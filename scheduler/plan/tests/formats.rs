@@ -86,6 +86,24 @@ fn moving_plan() -> Value {
 }
 
 #[test]
+fn a_workflow_of_another_engine_is_refused_with_one_issue() {
+    let workflows = [
+        (json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "spec": {"entrypoint": "a"}}), "Argo"),
+        (
+            json!({"name": "w", "schemaVersion": 2, "tasks": [{"taskReferenceName": "a", "type": "SIMPLE"}]}),
+            "Conductor",
+        ),
+        (json!({"schemaVersion": "1.5", "workflow": {"specification": {"tasks": []}}}), "WfCommons"),
+    ];
+    for (workflow, engine) in workflows {
+        let converted = formats::convert_plan(workflow, &Limits::default());
+        let issues = validate::validate_plan(&converted.document, &Limits::default()).expect_err("it is no plan");
+        assert_eq!(issues.iter().map(|issue| issue.code.as_str()).collect::<Vec<_>>(), ["FOREIGN_FORMAT"]);
+        assert!(issues[0].detail.contains(engine), "{issues:?}");
+    }
+}
+
+#[test]
 fn plans_that_move_are_the_same_after_every_form_and_what_has_no_equal_is_named() {
     let state = || {
         ExportState::unstarted(

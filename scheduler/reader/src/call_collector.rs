@@ -23,7 +23,7 @@ const ARGUMENTS: [&str; 15] = [
 const WRAPPERS: [&str; 3] = ["function", "function_call", "tool_call"];
 
 /// Keys that servers write beside the name and the arguments of a call.
-const MARKS: [&str; 4] = ["type", "id", "index", "call_id"];
+const MARKS: [&str; 5] = ["type", "id", "index", "call_id", "tool_call_id"];
 
 /// How often a string may hold a text that holds a string, and so on.
 const NESTED_MAX: usize = 3;
@@ -137,9 +137,6 @@ impl<'a> CallCollector<'a> {
             }
         }
         if self.by_name(pairs) {
-            return;
-        }
-        if node.whole && self.without_name(node, pairs) {
             return;
         }
         for (_, value) in pairs {
@@ -265,7 +262,7 @@ impl<'a> CallCollector<'a> {
         self.group.edits.extend(edits);
     }
 
-    /// `{"f": {…}, "g": {…}}`: every key names an action.
+    /// `{"f": {…}, "g": {…}}`: every key names an action. An answer may have this form, too, so it is none to run.
     fn by_name(&mut self, pairs: &[(Text, Node)]) -> bool {
         let named = |(key, value): &(Text, Node)| {
             let table = value.is_container() || value.text(self.text).is_some_and(|t| t.trim_start().starts_with('{'));
@@ -274,6 +271,7 @@ impl<'a> CallCollector<'a> {
         if self.catalogue.is_empty() || pairs.is_empty() || !pairs.iter().all(named) {
             return false;
         }
+        let before = self.group.calls.len();
         for (key, value) in pairs {
             if self.is_spent() {
                 break;
@@ -309,34 +307,11 @@ impl<'a> CallCollector<'a> {
                 self.add(name.clone(), action, written, one.span);
             }
         }
+        self.group.calls[before..].iter_mut().for_each(|call| call.is_alone = false);
         true
     }
 
-    /// The arguments of the only action there is, without its name.
-    fn without_name(&mut self, node: &Node, pairs: &[(Text, Node)]) -> bool {
-        let [action] = self.catalogue.actions() else { return false };
-        self.way.budget.spend(MATCH * pairs.len() * action.parameters.len());
-        if self.is_spent() {
-            return false;
-        }
-        let fits = !action.open
-            && !pairs.is_empty()
-            && pairs.iter().all(|(k, _)| action.parameter(k.slice(self.text)).is_some())
-            && action.parameters.iter().all(|p| !p.required || pairs.iter().any(|(k, _)| k.slice(self.text) == p.name));
-        if !fits {
-            return false;
-        }
-        self.group.edits.guessed(EditKind::NameMatched, node.span, "", &action.name);
-        let named = table(pairs, self.text, &mut self.group.edits);
-        let (before, calls) = (self.group.score, self.group.calls.len());
-        self.add(action.name.clone(), Some(action), CallArguments { positional: Vec::new(), named }, node.span);
-        self.group.calls[calls..].iter_mut().for_each(|call| call.is_alone = false);
-        // Whatever is called by its name comes first.
-        self.group.score = before + 1;
-        true
-    }
-
-    /// Items one by one; `"f", {…}` side by side are a call.
+    /// Items one by one; `"f", {…}` side by side are a call, but none to run.
     fn list(&mut self, items: &[Node]) {
         let mut n = 0;
         while let Some(item) = items.get(n) {
@@ -353,7 +328,9 @@ impl<'a> CallCollector<'a> {
                     let action = self.catalogue.find_like(name);
                     let span = TextSpan::new(item.span.start, next.span.end);
                     self.group.edits.respelled(EditKind::CallRead, span, span.slice(self.text), "");
+                    let before = self.group.calls.len();
                     self.add(name.to_owned(), action, CallArguments { positional: Vec::new(), named }, span);
+                    self.group.calls[before..].iter_mut().for_each(|call| call.is_alone = false);
                     n += 1;
                 }
                 _ => self.node(item),

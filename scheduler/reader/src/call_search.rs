@@ -7,6 +7,8 @@ use crate::span::TextSpan;
 use crate::tag;
 use crate::value_search::{START, ValueSearch};
 
+/// What Mistral's models write between name and arguments.
+const ARGUMENTS_MARK: &[u8] = b"[ARGS]";
 /// The longest name behind `Action:`. Bytes.
 const NAME_MAX: usize = 256;
 
@@ -97,6 +99,11 @@ impl ValueSearch<'_> {
     }
 
     pub(crate) fn tag(&mut self, at: usize) -> Option<usize> {
+        if let Some((name, table)) = tag::parse_marked(self.text, at)
+            && let Some(end) = self.call_with(at, name, table)
+        {
+            return Some(end);
+        }
         let call = tag::parse_tag(self.text, at)?;
         let end = call.node.span.end;
         self.budget.spend(end - at + START);
@@ -109,6 +116,8 @@ impl ValueSearch<'_> {
 
 /// Where the table begins that stands behind a name, with little in between.
 fn table_behind(bytes: &[u8], end: usize) -> Option<usize> {
+    // `[TOOL_CALLS]name[ARGS]{…}`
+    let end = if bytes[end..].starts_with(ARGUMENTS_MARK) { end + ARGUMENTS_MARK.len() } else { end };
     let between = |b: &u8| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b':' | b'`' | b'*' | b'=' | b'"' | b'\'');
     let at = end + bytes[end..].iter().take(9).take_while(|b| between(b)).count();
     (bytes.get(at) == Some(&b'{')).then_some(at)

@@ -11,7 +11,7 @@ pub struct ToolCatalogue {
     exact: BTreeMap<String, usize>,
     /// Normal form to action; `None` when several share it.
     normal: BTreeMap<String, Option<usize>>,
-    /// Normal form of what stands behind the last dot to action; `None` when several share it.
+    /// Normal form of a name without its prefix to action; `None` when several share it.
     tails: BTreeMap<String, Option<usize>>,
 }
 
@@ -52,7 +52,7 @@ impl ToolCatalogue {
         for (n, action) in actions.iter().enumerate() {
             exact.entry(action.name.clone()).or_insert(n);
             normal.entry(normal_form(&action.name)).and_modify(|known| *known = None).or_insert(Some(n));
-            tails.entry(tail(&action.name)).and_modify(|known| *known = None).or_insert(Some(n));
+            tails.entry(normal_form(tail(&action.name))).and_modify(|known| *known = None).or_insert(Some(n));
         }
         Self { actions, exact, normal, tails }
     }
@@ -81,24 +81,17 @@ impl ToolCatalogue {
         self.actions.get(n)
     }
 
-    /// As [`Self::find`]; else the only action whose name ends in this one behind a dot, or differs in one letter.
+    /// As [`Self::find`]; else the only action that has this name behind the prefix of a server or module.
     #[must_use]
     pub fn find_like(&self, name: &str) -> Option<&CatalogueAction> {
         if let Some(action) = self.find(name) {
             return Some(action);
         }
-        if name.len() < NAME_MIN || name.len() > NAME_MAX {
+        // With a prefix of its own it is another name.
+        if name.len() > NAME_MAX || tail(name) != name {
             return None;
         }
-        if let Some(n) = self.tails.get(&tail(name)).copied().flatten() {
-            return self.actions.get(n);
-        }
-        if self.actions.len() > SPELLED_MAX {
-            return None;
-        }
-        let form = normal_form(name);
-        let mut similar = self.normal.iter().filter(|(theirs, _)| one_apart(theirs, &form));
-        let n = similar.next().filter(|_| similar.next().is_none()).and_then(|(_, n)| *n)?;
+        let n = self.tails.get(&normal_form(name)).copied().flatten()?;
         self.actions.get(n)
     }
 
@@ -157,27 +150,13 @@ impl ParameterKind {
     }
 }
 
-/// Names shorter or longer than this are taken as written. Bytes.
-const NAME_MIN: usize = 8;
+/// Names longer than this are taken as written. Bytes.
 const NAME_MAX: usize = 100;
 
-/// In larger catalogues no name is taken for one that is spelled differently.
-const SPELLED_MAX: usize = 64;
-
-fn tail(name: &str) -> String {
-    normal_form(name.rsplit('.').next().unwrap_or(name))
-}
-
-/// Whether two names differ in one letter, or one letter is missing.
-fn one_apart(a: &str, b: &str) -> bool {
-    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    if long.len() - short.len() > 1 {
-        return false;
-    }
-    let same = short.bytes().zip(long.bytes()).take_while(|(x, y)| x == y).count();
-    let rest = &long.as_bytes()[same..];
-    let (short_rest, skip) = (&short.as_bytes()[same..], usize::from(short.len() == long.len()));
-    rest.get(1..) == short_rest.get(skip..)
+/// What stands behind the prefix of a name: `server__`, `module.`.
+fn tail(name: &str) -> &str {
+    let name = name.rsplit('.').next().unwrap_or(name);
+    name.rsplit("__").next().unwrap_or(name)
 }
 
 /// Letters and digits only, lower case.
@@ -198,5 +177,21 @@ mod tests {
         assert_eq!(catalogue.find("default_api.math.gcd").map(|a| a.name.as_str()), Some("math.gcd"));
         assert_eq!(catalogue.find("a.b").map(|a| a.name.as_str()), Some("a.b"));
         assert_eq!(catalogue.find("A-B"), None);
+    }
+
+    #[test]
+    fn a_name_without_the_prefix_of_its_server_is_found_unless_two_share_it() {
+        let open = |name: &str| CatalogueAction::from_schema(name, None);
+        let catalogue =
+            ToolCatalogue::new(vec![open("mail__send"), open("sms__send"), open("web__search"), open("math.gcd")]);
+        let found = |name: &str| catalogue.find_like(name).map(|action| action.name.as_str());
+        assert_eq!(
+            (found("search"), found("gcd"), found("web__search")),
+            (Some("web__search"), Some("math.gcd"), Some("web__search"))
+        );
+        // Another server, another letter, or two of one name: nobody can tell what is meant.
+        for name in ["send", "other__search", "searches", "serch", "other.gcd2", "web"] {
+            assert_eq!(found(name), None, "{name}");
+        }
     }
 }

@@ -13,7 +13,9 @@ use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::planning::ReplanOptions;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
+use goalmill_common::wire::SubmissionKind;
 use goalmill_engine::PlanState;
+use goalmill_plan::document::Format;
 use goalmill_plan::formats::{self, ExportState};
 use goalmill_planning::CallLog;
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -87,7 +89,8 @@ pub(crate) async fn decompose(State(api): State<Api>, principal: Principal, body
         document.insert("planning".into(), Value::Object(planning));
     }
     let text = Bytes::from(Value::Object(document).to_string());
-    let parsed = submission::parse_goal(&api.scheduler, text).await?;
+    let document = submission::read_document(&api.scheduler, text, Format::Auto, SubmissionKind::Goal).await?;
+    let parsed = submission::parse_goal(&api.scheduler, document).await?;
     let ParsedGoal { mut goal, notes: read } = parsed;
     goal.namespace = principal.place(goal.namespace.take())?;
     notes.extend(read);

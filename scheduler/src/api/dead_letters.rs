@@ -1,4 +1,6 @@
-//! Dead letters: list, retry, discard.
+//! Dead letters: list, retry, discard. Submissions that were refused: list.
+
+use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -6,11 +8,11 @@ use axum::response::{IntoResponse, Response};
 use goalmill_broker::DeadLetter;
 use goalmill_common::command::Submit;
 use goalmill_common::goal::Goal;
-use goalmill_common::id::{AgentType, EntryId};
+use goalmill_common::id::{AgentType, EntryId, Namespace};
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::task::Task;
-use goalmill_common::view::{DeadLetterView, Page, summary_namespace};
+use goalmill_common::view::{DeadLetterView, Page, RefusedSubmissionView, summary_namespace};
 use goalmill_plan::validate;
 use goalmill_planning::rules::literal;
 use serde_json::Value;
@@ -21,7 +23,7 @@ use super::principal::Principal;
 use super::registry::parse_agent_type;
 use super::response::{self, ApiError, unknown_verb};
 use super::submit::accepted;
-use crate::shard_client;
+use crate::{shard_client, stream_answers};
 
 /// Dead letters per page.
 const LETTERS: usize = 100;
@@ -49,6 +51,23 @@ pub(crate) async fn list_all(
     for queue in queues {
         items.extend(views(&api, &principal, &queue.agent_type, each).await?);
     }
+    Ok(Json(Page { items, next: None }))
+}
+
+/// Submissions by stream that were refused in the last week, newest first.
+pub(crate) async fn list_refused(
+    State(api): State<Api>,
+    principal: Principal,
+) -> Result<Json<Page<RefusedSubmissionView>>, ApiError> {
+    let streams = api.scheduler.settings.scheduler.goal_streams.iter().map(|name| Namespace::from(name.as_str()));
+    let namespaces: BTreeSet<Namespace> = streams.chain([Namespace::default()]).collect();
+    let mut items = Vec::new();
+    for namespace in namespaces.iter().filter(|namespace| principal.may_see(namespace)) {
+        let refused = api.scheduler.broker.refused(namespace, LETTERS).await?;
+        items.extend(refused.iter().map(|entry| stream_answers::view(namespace, entry)));
+    }
+    items.sort_by(|a, b| b.refused_at.cmp(&a.refused_at));
+    items.truncate(LETTERS);
     Ok(Json(Page { items, next: None }))
 }
 
@@ -145,6 +164,7 @@ async fn retry_request(
         plan: Some(valid.without_routing().submitted()),
         submission: format!("dead:{}:{entry}", letter.agent_type),
         fingerprint: String::new(),
+        entry: None,
         source: "dead-letter".into(),
         parent: None,
         traceparent: task.traceparent,

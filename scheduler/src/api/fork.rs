@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::body::Bytes;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use goalmill_common::command::Submit;
+use goalmill_common::command::{Submit, content_fingerprint};
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json as Payload;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
@@ -52,7 +52,8 @@ pub(super) async fn fork(
 ) -> Result<Response, ApiError> {
     let asked: ForkBody = response::parse_json(body)?;
     let actor = principal.actor_named(&asked.actor)?;
-    let sent = SubmissionHeaders::parse(api, headers, &format!("fork {id}"), body)?;
+    let content = content_fingerprint(&format!("fork {id}"), &response::parse_json(body)?);
+    let sent = SubmissionHeaders::parse(api, headers, &content, body.len())?;
     if let Some((plan, status)) = sent.find_previous(api, principal).await? {
         return Ok(accepted(plan, status, Vec::new()));
     }

@@ -18,7 +18,9 @@ use goalmill_common::number::to_usize;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::{Explanation, PlanView, PlanningProgress, Preview};
+use goalmill_common::wire::SubmissionKind;
 use goalmill_llm::{CallProgress, ProgressMeter};
+use goalmill_plan::document::Format;
 use goalmill_plan::formats::{self, ExportState};
 use goalmill_plan::validate;
 use goalmill_planning::CallLog;
@@ -68,7 +70,9 @@ pub(crate) async fn preview(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let mut parsed = submission::parse_goal(&api.scheduler, response::body(body)?).await?;
+    let body = response::body(body)?;
+    let document = submission::read_document(&api.scheduler, body, Format::Auto, SubmissionKind::Goal).await?;
+    let mut parsed = submission::parse_goal(&api.scheduler, document).await?;
     parsed.goal.namespace = principal.place(parsed.goal.namespace.take())?;
     if !wants_stream(&headers) {
         return Ok(Json(preview_goal(&api, parsed, CallLog::default()).await?).into_response());

@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::clock::rfc3339;
+use goalmill_common::command::content_fingerprint;
 use goalmill_common::id::Namespace;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::stored_plan::{
@@ -169,7 +170,8 @@ async fn run(
     plan: &StoredPlanRef,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let sent = SubmissionHeaders::parse(api, headers, &format!("stored-plan {plan}"), &body)?;
+    let content = content_fingerprint(&format!("stored-plan {plan}"), &response::parse_json(&body)?);
+    let sent = SubmissionHeaders::parse(api, headers, &content, body.len())?;
     if let Some(previous) = sent.find_previous(api, principal).await? {
         return wait_preference::answer(api, headers, previous, Vec::new()).await;
     }

@@ -5,20 +5,21 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use goalmill_common::command::{Planned, Submit, fingerprint};
+use goalmill_common::command::{Planned, Submit, is_other_content};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Accepted;
+use goalmill_common::wire::SubmissionKind;
 use goalmill_plan::document::Format;
 
 use super::principal::Principal;
 use super::response::{self, ApiError, Body};
 use super::{Api, wait_preference};
 use crate::shard_client;
-use crate::submission::{self, ParsedGoal, ParsedPlan};
+use crate::submission::{self, ParsedGoal, ParsedPlan, SubmittedDocument};
 
 pub(crate) async fn submit_goal(
     State(api): State<Api>,
@@ -27,12 +28,13 @@ pub(crate) async fn submit_goal(
     body: Body,
 ) -> Result<Response, ApiError> {
     response::document_format(&headers)?;
-    let body = response::body(body)?;
-    let sent = SubmissionHeaders::parse(&api, &headers, "goal", &body)?;
+    let (bytes, document) = read_body(&api, body, Format::Auto, SubmissionKind::Goal).await?;
+    let sent = SubmissionHeaders::parse(&api, &headers, &document.fingerprint, bytes)?;
     if let Some(previous) = sent.find_previous(&api, &principal).await? {
         return wait_preference::answer(&api, &headers, previous, Vec::new()).await;
     }
-    let ParsedGoal { goal, notes } = submission::parse_goal(&api.scheduler, body).await.inspect_err(count_refused)?;
+    let ParsedGoal { goal, notes } =
+        submission::parse_goal(&api.scheduler, document).await.inspect_err(count_refused)?;
     let begun = start_submission(&api, &principal, sent, goal, None).await?;
     wait_preference::answer(&api, &headers, begun, notes).await
 }
@@ -44,14 +46,13 @@ pub(crate) async fn submit_plan(
     body: Body,
 ) -> Result<Response, ApiError> {
     let format = response::document_format(&headers)?;
-    let body = response::body(body)?;
-    let sent = SubmissionHeaders::parse(&api, &headers, "plan", &body)?;
+    let (bytes, document) = read_body(&api, body, format, SubmissionKind::Plan).await?;
+    let sent = SubmissionHeaders::parse(&api, &headers, &document.fingerprint, bytes)?;
     if let Some(previous) = sent.find_previous(&api, &principal).await? {
         return wait_preference::answer(&api, &headers, previous, Vec::new()).await;
     }
-    let parsed = submission::parse_plan(&api.scheduler, body, format, &principal.plan_scope())
-        .await
-        .inspect_err(count_refused)?;
+    let parsed =
+        submission::parse_plan(&api.scheduler, document, &principal.plan_scope()).await.inspect_err(count_refused)?;
     let ParsedPlan { goal, planned, notes } = parsed;
     let warnings = planned.as_ref().map_or(notes, |planned| planned.warnings.clone());
     let begun = start_submission(&api, &principal, sent, goal, planned).await?;
@@ -65,17 +66,32 @@ pub(super) async fn submit_document(
     headers: &HeaderMap,
     text: Bytes,
 ) -> Result<(PlanId, Vec<Issue>), ApiError> {
-    let sent = SubmissionHeaders::parse(api, headers, "plan", &text)?;
+    let bytes = text.len();
+    let document = submission::read_document(&api.scheduler, text, Format::Json, SubmissionKind::Plan)
+        .await
+        .inspect_err(count_refused)?;
+    let sent = SubmissionHeaders::parse(api, headers, &document.fingerprint, bytes)?;
     if let Some((plan, _)) = sent.find_previous(api, principal).await? {
         return Ok((plan, Vec::new()));
     }
-    let parsed = submission::parse_plan(&api.scheduler, text, Format::Json, &principal.plan_scope())
-        .await
-        .inspect_err(count_refused)?;
+    let parsed =
+        submission::parse_plan(&api.scheduler, document, &principal.plan_scope()).await.inspect_err(count_refused)?;
     let ParsedPlan { goal, planned, notes } = parsed;
     let notes = planned.as_ref().map_or(notes, |planned| planned.warnings.clone());
     let (plan, _) = start_submission(api, principal, sent, goal, planned).await?;
     Ok((plan, notes))
+}
+
+async fn read_body(
+    api: &Api,
+    body: Body,
+    format: Format,
+    kind: SubmissionKind,
+) -> Result<(usize, SubmittedDocument), ApiError> {
+    let body = response::body(body)?;
+    let bytes = body.len();
+    let document = submission::read_document(&api.scheduler, body, format, kind).await;
+    Ok((bytes, document.inspect_err(count_refused)?))
 }
 
 pub(super) fn count_refused(problem: &Problem) {
@@ -95,12 +111,14 @@ pub(super) struct SubmissionHeaders {
 }
 
 impl SubmissionHeaders {
-    pub(super) fn parse(api: &Api, headers: &HeaderMap, kind: &str, body: &Bytes) -> Result<Self, ApiError> {
+    /// - `fingerprint`: of the document.
+    /// - `bytes`: of the body.
+    pub(super) fn parse(api: &Api, headers: &HeaderMap, fingerprint: &str, bytes: usize) -> Result<Self, ApiError> {
         let key = response::idempotency_key(headers)?;
-        let fingerprint = key.as_ref().map(|_| fingerprint(kind, body)).unwrap_or_default();
+        let fingerprint = key.as_ref().map(|_| fingerprint.to_owned()).unwrap_or_default();
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| is_traceparent(text)).map(Into::into);
-        Ok(Self { key, fingerprint, traceparent, received_ms: api.scheduler.clock.now_ms(), bytes: body.len() })
+        Ok(Self { key, fingerprint, traceparent, received_ms: api.scheduler.clock.now_ms(), bytes })
     }
 
     /// The plan of an earlier request with the same key.
@@ -112,12 +130,10 @@ impl SubmissionHeaders {
         let Some(key) = &self.key else { return Ok(None) };
         let plan = PlanId::derive(api.scheduler.shards, &principal.namespace, key);
         let Some(known) = shard_client::find_existing(&api.scheduler, &plan).await? else { return Ok(None) };
-        // A plan of the stream has no fingerprint: its id alone decides.
-        let is_same = known.fingerprint.is_empty() || known.fingerprint == self.fingerprint;
-        if is_same && principal.may_see(&known.namespace) {
+        if !is_other_content(&known.fingerprint, &self.fingerprint) && principal.may_see(&known.namespace) {
             return Ok(Some((known.plan, known.status)));
         }
-        let detail = "the key was used for a plan that was sent with another body; use a new key";
+        let detail = "the key was used for a plan that was sent with other content; use a new key";
         Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail).into())
     }
 }
@@ -135,7 +151,8 @@ pub(super) async fn start_submission(
     let submission = sent.key.unwrap_or_else(|| scheduler.random.token());
     let SubmissionHeaders { fingerprint, traceparent, received_ms, bytes, .. } = sent;
     let source = "http".into();
-    let made = Submit { goal, plan, submission, fingerprint, source, parent: None, traceparent, fork: None };
+    let made =
+        Submit { goal, plan, submission, fingerprint, entry: None, source, parent: None, traceparent, fork: None };
     let request = shard_client::submit_request(scheduler, &principal.actor, &principal.namespace, made);
     let begun = shard_client::send_submission(scheduler, &api.shards, request, received_ms, bytes)
         .await

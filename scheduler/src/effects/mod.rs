@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use goalmill_broker::{BrokerError, DeadLetter};
+use goalmill_broker::{BrokerError, DeadLetter, RefusedEntry};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId};
 use goalmill_common::problem::Problem;
 use goalmill_common::random::Random;
 use goalmill_common::status::PlanStatus;
-use goalmill_common::wire::SubmissionAnswer;
 
+use crate::event_log::{ReadError, read_plan_state};
 use crate::scheduler::Scheduler;
+use crate::stream_answers;
 
 mod hooks;
 mod payloads;
@@ -32,6 +33,13 @@ pub(crate) enum StoreUpdate {
         json: String,
     },
     AcknowledgeSubmission(EntryId),
+    /// Answers and lists a refused submission of the stream.
+    Refuse(Box<RefusedEntry>),
+    /// Stores the result of an ended plan that was submitted again, unless it is still stored.
+    RenewResult {
+        plan: PlanId,
+        submission: String,
+    },
     CancelAttempt(AttemptToken),
     DeadLetter(Box<DeadLetter>),
     /// Delete tasks of finished attempts from a stream.
@@ -44,28 +52,25 @@ pub(crate) enum StoreUpdate {
 impl StoreUpdate {
     /// Stores the result of a submission or a request under its id.
     pub(crate) fn answer(id: String, verdict: Result<(PlanId, PlanStatus), Problem>) -> Self {
-        Self::Answer { id, json: answer_json(verdict) }
+        let json = match verdict {
+            Ok((plan_id, status)) => stream_answers::accepted(plan_id, status, Vec::new(), None),
+            Err(problem) => stream_answers::refused(problem),
+        };
+        Self::Answer { id, json }
     }
-}
-
-/// The text under `goalmill:answers:<id>`.
-pub(crate) fn answer_json(verdict: Result<(PlanId, PlanStatus), Problem>) -> String {
-    let answer = match verdict {
-        Ok((plan_id, status)) => SubmissionAnswer::Accepted { plan_id, status },
-        Err(problem) => SubmissionAnswer::Refused(problem),
-    };
-    serde_json::to_string(&answer).expect("an answer always has a JSON text")
 }
 
 /// Writes the updates of one turn. A failed update does not stop the others, except that submissions are acknowledged
 /// only after answers are written: a submission without an answer stays pending and is answered when it is claimed.
 pub(crate) async fn write_updates(scheduler: Arc<Scheduler>, updates: Vec<StoreUpdate>) {
     let (mut answers, mut entries, mut tokens, mut letters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut discarded = Vec::new();
+    let (mut refused, mut renewed, mut discarded) = (Vec::new(), Vec::new(), Vec::new());
     for update in updates {
         match update {
             StoreUpdate::Answer { id, json } => answers.push((id, json)),
             StoreUpdate::AcknowledgeSubmission(entry) => entries.push(entry),
+            StoreUpdate::Refuse(entry) => refused.push(*entry),
+            StoreUpdate::RenewResult { plan, submission } => renewed.push((plan, submission)),
             StoreUpdate::CancelAttempt(token) => tokens.push(token),
             StoreUpdate::DeadLetter(letter) => letters.push(*letter),
             StoreUpdate::DiscardTasks { agent_type, entries } => discarded.push((agent_type, entries)),
@@ -79,12 +84,23 @@ pub(crate) async fn write_updates(scheduler: Arc<Scheduler>, updates: Vec<StoreU
         if !answers.is_empty() {
             with_retry(random, || broker.answer(&answers)).await?;
         }
+        if !refused.is_empty() {
+            with_retry(random, || broker.refuse(&refused)).await?;
+            for refused in &refused {
+                let code = refused.code.as_str();
+                metrics::counter!("goalmill_submissions_refused_total", "code" => code).increment(1);
+                tracing::warn!(submission = %refused.answered_as, "submission {} was refused: {code}", refused.answered_as);
+            }
+        }
         if !entries.is_empty() {
             with_retry(random, || broker.acknowledge_submissions(&entries)).await?;
         }
         Ok(())
     };
     log_failure("answers are not written yet", settled.await);
+    for (plan, submission) in &renewed {
+        log_failure("a result could not be stored again", renew_result(&scheduler, plan, submission).await);
+    }
     for letter in &letters {
         scheduler.dead_letters.count(&letter.agent_type, scheduler.settings.metrics.agent_types_max);
         log_failure("a dead letter could not be kept", with_retry(random, || broker.add_dead_letter(letter)).await);
@@ -93,6 +109,26 @@ pub(crate) async fn write_updates(scheduler: Arc<Scheduler>, updates: Vec<StoreU
         // The next scan finds the remaining ones.
         log_failure("tasks could not be removed", broker.discard_tasks(agent_type, entries).await.map(drop));
     }
+}
+
+/// Stores the result of an ended plan again: its client waits for it, and the first one has expired.
+async fn renew_result(scheduler: &Scheduler, plan: &PlanId, submission: &str) -> Result<(), BrokerError> {
+    let broker = scheduler.broker.as_ref();
+    if broker.has_result(submission).await? {
+        return Ok(());
+    }
+    let state = match read_plan_state(scheduler.plans.as_ref(), plan).await {
+        Ok(Some(state)) => state,
+        Ok(None) => return Ok(()),
+        Err(ReadError::Broker(error)) => return Err(error),
+        Err(error) => return Err(BrokerError::Corrupt(error.to_string())),
+    };
+    let blob = || broker.keys().plan_blob(state.family(), &scheduler.random.token());
+    let (result, large) = stream_answers::result(&state, blob);
+    for (key, value) in large {
+        broker.put_blob(&key, value.text().as_bytes(), scheduler.settings.limits.plan_ms_max).await?;
+    }
+    broker.put_result(&result).await
 }
 
 pub(crate) fn log_failure(what: &str, done: Result<(), BrokerError>) {

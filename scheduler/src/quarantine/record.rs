@@ -129,5 +129,6 @@ fn entry(plan: &PlanId, seq: u64, reason: &str, now_ms: u64) -> PlanWrite {
         time,
         activity: Activity::Continues,
         index_ms: now_ms,
+        result: None,
     }
 }

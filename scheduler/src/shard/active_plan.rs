@@ -39,6 +39,8 @@ pub(super) struct ActivePlan {
     marked: Option<u64>,
     /// Dispatched steps whose outputs are looked up in the cache. Each keeps a place in the plan.
     pub(super) lookups: BTreeSet<StepIndex>,
+    /// A client of the stream has submitted the plan again, which came in another way: it gets a result, too.
+    pub(super) has_stream_client: bool,
 }
 
 impl ActivePlan {
@@ -64,7 +66,13 @@ impl ActivePlan {
             mark: None,
             marked: None,
             lookups: BTreeSet::new(),
+            has_stream_client: false,
         }
+    }
+
+    /// Whether a client of the stream gets the result.
+    pub(super) fn needs_result(&self) -> bool {
+        self.state.is_final() && (self.has_stream_client || self.state.accepted().entry.is_some())
     }
 
     /// Number of dispatched steps whose outputs are looked up in the cache.
@@ -118,7 +126,8 @@ impl ActivePlan {
     /// Whether all that there is to write of the plan is written, and all its waits are registered.
     pub(super) fn is_settled(&self) -> bool {
         let is_written = self.written == self.state.seq() && self.unwritten.is_empty() && !self.is_in_turn;
-        is_written && !self.is_awaited && !self.is_behind() && self.lookups.is_empty() && self.registrations == 0
+        let is_idle = self.lookups.is_empty() && self.registrations == 0 && !self.has_stream_client;
+        is_written && !self.is_awaited && !self.is_behind() && is_idle
     }
 
     pub(super) fn begin_registration(&mut self) {
@@ -188,6 +197,7 @@ impl ActivePlan {
             summary,
             activity,
             index_ms: if updates_summary { time_ms } else { 0 },
+            result: None,
         };
         (write, records)
     }

@@ -9,9 +9,9 @@ use goalmill_engine::PlanState;
 use tokio::sync::mpsc;
 
 use super::inbox_reader::InboxBatch;
-use super::recover;
 use super::shard_loop::{LoopEnd, ShardLoop};
 use super::turns::LoopInput;
+use super::{BegunPlan, recover};
 use crate::quarantine;
 
 /// Logs of parked plans that are read at once.
@@ -89,16 +89,16 @@ impl ShardLoop {
         if plans.is_empty() {
             return Ok(());
         }
-        let statuses = match self.scheduler.broker.statuses(&plans).await {
-            Ok(statuses) => statuses,
+        let begun = match self.scheduler.broker.begun(&plans).await {
+            Ok(begun) => begun,
             Err(error) => {
                 quarantine::isolate_unreadable(&self.scheduler, &plans, &error).await;
                 return Err(error.into());
             }
         };
-        for (plan, status) in plans.into_iter().zip(statuses) {
-            if let Some(status) = status {
-                self.turns.state.mark_finished(plan, status);
+        for (plan, begun) in plans.into_iter().zip(begun) {
+            if let Some((status, fingerprint)) = begun {
+                self.turns.state.mark_finished(plan, BegunPlan { status, fingerprint });
             }
         }
         Ok(())

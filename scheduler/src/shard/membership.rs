@@ -414,6 +414,7 @@ fn new_state(scheduler: &Scheduler, shards: &OwnedShards, shard: ShardId) -> Sha
     };
     let retention_ms = scheduler.retention_ms();
     let mut state = ShardState::new(shard, context, scheduler.clock.clone(), scheduler.random.clone(), retention_ms);
+    state.set_keys(scheduler.broker.keys().clone());
     if !scheduler.hooks.is_empty() {
         state.enable_hooks();
     }

@@ -46,7 +46,7 @@ use crate::watchdog::Decisions;
 
 pub(crate) use membership::Membership;
 pub(crate) use presence::Presence;
-pub(crate) use recently_finished::StatusSnapshot;
+pub(crate) use recently_finished::{BegunPlan, StatusSnapshot};
 pub(crate) use shard_handle::ShardHandle;
 pub(crate) use state::{ShardState, UnreadPlan};
 pub(crate) use task_scan::{Scan, Suspects, TaskHead, TaskOnStream};

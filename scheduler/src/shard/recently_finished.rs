@@ -13,18 +13,26 @@ use tokio::time::Instant;
 /// Plans remembered.
 const PLANS_MAX: usize = 10_000;
 
-/// The status of a plan in the store, read before its submission reaches the shard.
-#[derive(Clone, Copy, Debug)]
+/// A plan that a submission with the same id may repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BegunPlan {
+    pub(crate) status: PlanStatus,
+    /// Of what began it.
+    pub(crate) fingerprint: String,
+}
+
+/// What the store says of a plan, read before its submission reaches the shard.
+#[derive(Clone, Debug)]
 pub(crate) struct StatusSnapshot {
     /// When the read was sent, or earlier.
     pub(crate) at: Instant,
-    pub(crate) status: Option<PlanStatus>,
+    pub(crate) begun: Option<BegunPlan>,
 }
 
 /// The plans of a shard that finished last.
 #[derive(Debug)]
 pub(crate) struct RecentlyFinished {
-    ended: HashMap<PlanId, PlanStatus>,
+    ended: HashMap<PlanId, BegunPlan>,
     order: VecDeque<(Instant, PlanId)>,
     /// Every plan that finished after this time is here.
     since: Instant,
@@ -36,25 +44,25 @@ impl RecentlyFinished {
     }
 
     /// Adds a plan whose end is written or being written.
-    pub(crate) fn add(&mut self, now: Instant, plan: PlanId, status: PlanStatus) {
+    pub(crate) fn add(&mut self, now: Instant, plan: PlanId, begun: BegunPlan) {
         if self.order.len() == PLANS_MAX
             && let Some((ended, oldest)) = self.order.pop_front()
         {
             self.since = ended;
             self.ended.remove(&oldest);
         }
-        self.ended.insert(plan.clone(), status);
+        self.ended.insert(plan.clone(), begun);
         self.order.push_back((now, plan));
     }
 
-    /// The final status of the plan, if it finished recently.
-    pub(crate) fn status(&self, plan: &PlanId) -> Option<PlanStatus> {
-        self.ended.get(plan).copied()
+    /// The plan with its final status, if it finished recently.
+    pub(crate) fn get(&self, plan: &PlanId) -> Option<&BegunPlan> {
+        self.ended.get(plan)
     }
 
     /// Whether the snapshot is still right for plans that are not here.
     pub(crate) fn is_current(&self, snapshot: &StatusSnapshot) -> bool {
-        snapshot.at > self.since && snapshot.status.is_none_or(PlanStatus::is_final)
+        snapshot.at > self.since && snapshot.begun.as_ref().is_none_or(|begun| begun.status.is_final())
     }
 }
 
@@ -69,17 +77,20 @@ mod tests {
         let begun = Instant::now();
         let at = |n: u64| begun + Duration::from_millis(n);
         let plan = |n: usize| PlanId::from(format!("p0-{n}"));
-        let look = |n| StatusSnapshot { at: at(n), status: None };
+        let begun_plan = |status| BegunPlan { status, fingerprint: String::new() };
+        let look = |n| StatusSnapshot { at: at(n), begun: None };
         let mut recently_finished = RecentlyFinished::new(begun);
         assert!(!recently_finished.is_current(&look(0)) && recently_finished.is_current(&look(1)));
-        assert!(!recently_finished.is_current(&StatusSnapshot { at: at(1), status: Some(PlanStatus::Running) }));
+        assert!(
+            !recently_finished.is_current(&StatusSnapshot { at: at(1), begun: Some(begun_plan(PlanStatus::Running)) })
+        );
         for n in 0..PLANS_MAX {
-            recently_finished.add(at(10), plan(n), PlanStatus::Completed);
+            recently_finished.add(at(10), plan(n), begun_plan(PlanStatus::Completed));
         }
-        assert_eq!(recently_finished.status(&plan(0)), Some(PlanStatus::Completed));
+        assert_eq!(recently_finished.get(&plan(0)), Some(&begun_plan(PlanStatus::Completed)));
         assert!(recently_finished.is_current(&look(1)));
-        recently_finished.add(at(20), plan(PLANS_MAX), PlanStatus::Failed);
-        assert_eq!(recently_finished.status(&plan(0)), None);
+        recently_finished.add(at(20), plan(PLANS_MAX), begun_plan(PlanStatus::Failed));
+        assert_eq!(recently_finished.get(&plan(0)), None);
         assert!(!recently_finished.is_current(&look(10)) && recently_finished.is_current(&look(11)));
     }
 }

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use goalmill_broker::TaskWrite;
 use goalmill_common::id::{AgentType, EntryId, PlanId};
 use goalmill_common::json::Json;
-use goalmill_common::status::PlanStatus;
 use goalmill_common::task::Task;
 use goalmill_common::wire::{self, InboxStream};
 
-use super::Slot;
 use super::inbox_reader::InboxPlace;
 use super::outbox::PostCommit;
+use super::{BegunPlan, Slot};
 
 /// Bytes after which a turn takes no more input, so that one commit does not stall Redis.
 const BYTES_MAX: usize = 2 << 20;
@@ -34,7 +33,7 @@ pub(crate) struct ShardTurn {
     pub(crate) requests_cursor: Option<EntryId>,
     pub(crate) post_commit: Vec<PostCommit>,
     /// Plans that were submitted again after they finished.
-    pub(crate) finished: BTreeMap<PlanId, PlanStatus>,
+    pub(crate) finished: BTreeMap<PlanId, BegunPlan>,
     bytes: usize,
     inputs_taken: usize,
 }

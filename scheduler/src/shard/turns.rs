@@ -46,7 +46,7 @@ impl LoopInput {
     pub(super) fn submits(&self) -> Option<(&PlanId, Option<StatusSnapshot>)> {
         let (request, snapshot) = match self {
             Self::Entry(_, Inbox::Request(request)) => (request, None),
-            Self::Message(ShardMessage::Request { request, snapshot, .. }) => (request, *snapshot),
+            Self::Message(ShardMessage::Request { request, snapshot, .. }) => (request, snapshot.clone()),
             Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_) | Inbox::Misplaced)
             | Self::Message(
                 ShardMessage::Command { .. }
@@ -273,6 +273,7 @@ mod tests {
             plan: Some(Planned { planner: SUBMITTED.into(), ..planned }),
             submission: plan.into(),
             fingerprint: String::new(),
+            entry: None,
             source: "urn:test".into(),
             parent: None,
             traceparent: None,

@@ -396,6 +396,7 @@ mod tests {
             secret: String::new(),
             salt: String::new(),
             fingerprint: String::new(),
+            entry: None,
             parent: None,
             traceparent: Some(format!("00-{:032x}-{:016x}-01", 1, 2)),
             deadline_ms: 0,

@@ -49,6 +49,7 @@ pub(crate) fn submission(goal: Goal, plan: Option<Planned>) -> Submit {
         plan,
         submission: "test".into(),
         fingerprint: String::new(),
+        entry: None,
         source: "urn:goalmill:test".into(),
         parent: None,
         traceparent: None,

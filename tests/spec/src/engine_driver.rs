@@ -84,6 +84,7 @@ fn submission(plan: &Plan, script: &Script) -> Submit {
         plan: Some(Planned::submitted(plan.clone(), Vec::new(), Vec::new())),
         submission: "test".into(),
         fingerprint: String::new(),
+        entry: None,
         source: "urn:goalmill:test".into(),
         parent: None,
         traceparent: None,

@@ -53,6 +53,7 @@ pub fn plan(id: &str, base_seq: u64, last_seq: u64, activity: Activity) -> PlanW
         summary: vec![("status", format!("at {last_seq}")), ("goal", "ein Ziel – ✓".into())],
         activity,
         index_ms: 1_000 + last_seq,
+        result: None,
     }
 }
 

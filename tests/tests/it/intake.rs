@@ -119,7 +119,8 @@ async fn a_repeated_submission_is_answered_again_while_its_plan_runs() -> Result
     let mut redis = server.connection().await?;
     let _: u64 = redis::cmd("DEL").arg(Keys::default().answer("req-1")).query_async(&mut redis).await?;
     it.broker.submit(&entry("req-1", PLAN_TYPE, &waits.to_string())).await?;
-    assert_eq!(answer(&it, "req-1").await, json!({"plan_id": first["plan_id"], "status": "awaiting_approval"}));
+    let again = answer(&it, "req-1").await;
+    assert_eq!((&again["plan_id"], &again["status"]), (&first["plan_id"], &json!("awaiting_approval")));
     it.stop().await;
     Ok(())
 }

@@ -80,7 +80,7 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
         "busy_poll", "dead_letter_counter", "loops", "payload_cache", "plan_reader", "quality", "run_blocking",
         "start_status",
     ],
-    &["redis_gauges", "token_secret"],
+    &["redis_gauges", "stream_answers", "token_secret"],
 ];
 
 /// The packages of the workspace, as directories.

@@ -136,6 +136,9 @@ async fn a_tool_needs_the_role_and_the_namespace_of_its_route() -> Result<()> {
             .await?;
     assert!(!failed, "{submitted:#}");
     let plan = submitted["plan_id"].as_str().context("it is accepted")?;
+    let changed = json!({"goal": "something else", "require_approval": true, "idempotency_key": "k"});
+    let (failed, why) = tool(&it, submitter, "submit_goal", changed).await?;
+    assert!(failed && why["code"] == "IDEMPOTENCY_KEY_REUSED", "{why:#}");
     let waits = async || {
         let status = tool(&it, viewer, "plan_status", json!({"plan_id": plan})).await;
         status.is_ok_and(|(_, status)| status["plan"]["status"] == "awaiting_approval")

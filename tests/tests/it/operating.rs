@@ -245,6 +245,7 @@ async fn long_log(broker: &dyn Broker, plan: &str, number: u64, events: u64) -> 
         summary: vec![("status", "completed".into())],
         activity: Activity::Ends { retention_ms: 3_600_000 },
         index_ms: now_ms,
+        result: None,
     };
     let commit = Commit {
         shard: ShardId(0),

@@ -93,6 +93,9 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
             "HSET goalmill:{s0}:plan:p0-a status completed",
             "FCALL goalmill_acquire 1 goalmill:{s0}:owner",
             "SET goalmill:answers:a b",
+            "XADD goalmill:results:a * a b",
+            "XADD goalmill:refused:default * a b",
+            "SET goalmill:blob:{s0}:a b",
             "XTRIM goalmill:goals MAXLEN 0",
         ],
     ),
@@ -110,7 +113,7 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
 ];
 
 /// A server with the users; `default` stays, to look at the server from the test.
-async fn server() -> Result<RedisServer> {
+pub async fn server() -> Result<RedisServer> {
     let users = read("deploy/redis/users.acl");
     let own = users.replace("user default off", "user default on nopass ~* &* +@all");
     assert_ne!(own, users, "the user `default` is off");
@@ -127,12 +130,12 @@ async fn broker(server: &RedisServer, role: &str) -> Result<Arc<dyn Broker>> {
     Ok(back_end::connect(&settings).await?)
 }
 
-async fn connection(server: &RedisServer, role: &str) -> Result<MultiplexedConnection> {
+pub async fn connection(server: &RedisServer, role: &str) -> Result<MultiplexedConnection> {
     Ok(redis::Client::open(url(server, role))?.get_multiplexed_async_connection().await?)
 }
 
 /// What the server refused, as `user: object`. A refused `CLIENT SETINFO` is harmless: it names the library.
-async fn refusals(server: &RedisServer) -> Result<Vec<String>> {
+pub async fn refusals(server: &RedisServer) -> Result<Vec<String>> {
     let log: Vec<HashMap<String, Value>> = cmd("ACL").arg("LOG").query_async(&mut server.connection().await?).await?;
     let text = |entry: &HashMap<String, Value>, name: &str| {
         let value = entry.get(name).cloned().unwrap_or(Value::Nil);
@@ -143,7 +146,7 @@ async fn refusals(server: &RedisServer) -> Result<Vec<String>> {
 }
 
 /// A scheduler and a worker, each with the user of its role.
-async fn installation(server: &RedisServer) -> Result<Installation> {
+pub async fn installation(server: &RedisServer) -> Result<Installation> {
     let (scheduler, worker) = (broker(server, "scheduler").await?, broker(server, "worker").await?);
     let (schedulers, workers, settings) = (Vec::new(), Vec::new(), settings());
     let mut it = Installation { broker: scheduler.clone(), schedulers, workers, settings, http: http_client() };
@@ -369,7 +372,14 @@ async fn a_producer_of_one_namespace_submits_for_no_other() -> Result<()> {
     until_some(SOON, async || left().await.ok().filter(|left| *left == 0)).await.context("all are moved")?;
     it.stop().await;
     assert_eq!(refusals(&server).await?, Vec::<String>::new());
-    for line in ["XADD goalmill:goals * a b", "XADD goalmill:goals:blue * a b", "GET goalmill:answers:own"] {
+    for line in [
+        "XADD goalmill:goals * a b",
+        "XADD goalmill:goals:blue * a b",
+        "GET goalmill:answers:own",
+        "XREAD STREAMS goalmill:results:own 0",
+        "XREAD STREAMS goalmill:results:blue/own 0",
+        "XRANGE goalmill:refused:default - +",
+    ] {
         let refused = send(&mut connection(&server, "client-research").await?, line).await.err();
         assert_eq!(refused.as_ref().and_then(|error| error.code()), Some("NOPERM"), "{line}");
     }

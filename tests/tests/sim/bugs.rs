@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use goalmill_common::event::{CleanupStarted, Event, PlanEvent, Reason, Record, StepEvent, StepFailed};
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::failure::{Failure, FailureClass, FailureEffect};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Strategy};
 use goalmill_common::report::Report;
@@ -82,7 +82,7 @@ fn decide(state: &mut PlanState, context: &EngineContext, mut envelope: Envelope
     match (BUG.get(), &mut envelope.command) {
         (Some(Bug::AnyAttempt), Command::Report(report)) => redirect(state, context, report),
         (Some(Bug::ForgottenUndo), Command::Report(report)) => {
-            report.failure.iter_mut().for_each(|failure| failure.outcome_unknown = false);
+            report.failure.iter_mut().for_each(|failure| failure.effect = Some(FailureEffect::None));
         }
         (Some(Bug::NoRunDeadline), Command::Due(Timer::Step(i)))
             if state.step(*i).is_some_and(|step| step.status == StepStatus::Running) =>

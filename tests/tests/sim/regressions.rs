@@ -150,6 +150,7 @@ impl World {
             traceparent: None,
             fork: None,
             fingerprint: String::new(),
+            entry: None,
         };
         let id = PlanId::derive(1, &Namespace::default(), name);
         self.ask(&id, None, Verb::Submit(Box::new(submit))).await;

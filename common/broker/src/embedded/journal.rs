@@ -368,6 +368,7 @@ mod tests {
             summary: vec![("status", "running".into())],
             activity: Activity::Begins,
             index_ms: 5,
+            result: None,
         };
         let commit = Commit {
             shard: ShardId(0),

@@ -104,6 +104,7 @@ fn commit() -> Commit {
         summary: vec![("status", "running".into())],
         activity,
         index_ms: 5,
+        result: None,
     };
     Commit {
         shard: SHARD,

@@ -10,7 +10,8 @@ use redis::cmd;
 use super::Result;
 use super::connections::Connections;
 use super::functions::Function;
-use crate::{Activity, BrokerError, Commit, Committed, KeyTypeMismatch};
+use super::submissions::ANSWERS_MS;
+use crate::{Activity, BrokerError, Commit, Committed, KeyTypeMismatch, StreamResult};
 
 /// The longest time Redis may keep something, in milliseconds: ten years.
 pub(super) const RETENTION_MS_MAX: u64 = 10 * 365 * 24 * 3_600_000;
@@ -50,6 +51,10 @@ impl Connections {
         }
         let agent_types: BTreeSet<_> = agent_types(commit).collect();
         keys.extend(agent_types.into_iter().map(|agent_type| self.task_stream(agent_type)));
+        for result in results(commit) {
+            keys.push(self.keys.result(&result.submission));
+            keys.push(self.keys.answer(&result.submission));
+        }
         keys
     }
 
@@ -169,7 +174,18 @@ fn call(commit: &Commit, keys: &[String]) -> redis::Cmd {
             call.arg(id.as_str());
         }
     }
+    for result in results(commit) {
+        call.arg(ANSWERS_MS).arg(&result.answer).arg(2 * result.fields.len());
+        for (field, value) in &result.fields {
+            call.arg(field).arg(value);
+        }
+    }
     call
+}
+
+/// What clients of the stream get, in the order of the plans.
+fn results(commit: &Commit) -> impl Iterator<Item = &StreamResult> {
+    commit.plans.iter().filter_map(|plan| plan.result.as_deref())
 }
 
 /// About how many keys and arguments a commit has, and their bytes: a call of megabytes that grows is copied over and over.
@@ -178,6 +194,10 @@ fn room(commit: &Commit, keys: &[String]) -> (usize, usize) {
     for plan in &commit.plans {
         count += 7 + 2 * plan.summary.len();
         bytes += 100 + plan.events.len() + plan.summary.iter().map(|(f, value)| f.len() + value.len()).sum::<usize>();
+    }
+    for result in results(commit) {
+        count += 3 + 2 * result.fields.len();
+        bytes += 40 + result.answer.len() + result.fields.iter().map(|(f, value)| f.len() + value.len()).sum::<usize>();
     }
     count += 2 * commit.tasks.len() + 2 * commit.acknowledged.len();
     bytes += commit.tasks.iter().map(|task| task.data.len() + 4).sum::<usize>() + 24 * commit.acknowledged.len();

@@ -119,10 +119,11 @@ end
 local TYPES = { 'hash', 'set', 'zset', 'string', 'stream', 'string', 'stream' }
 
 -- The keys of a commit that are of another type than they should: 'TYPE', then number of the key, what it is and what it
--- should be, for each; nil when there are none.
-local function type_mismatches(keys, plans)
+-- should be, for each; nil when there are none. Results and answers replace what was there.
+local function type_mismatches(keys, plans, types)
   local found = { 'TYPE' }
-  for place, key in ipairs(keys) do
+  for place = 1, FIXED + 2 * plans + types do
+    local key = keys[place]
     local wanted = TYPES[place] or 'stream'
     if place > FIXED and place <= FIXED + 2 * plans and (place - FIXED) % 2 == 0 then wanted = 'hash' end
     local is = redis.call('TYPE', key).ok
@@ -139,9 +140,17 @@ local function move_cursor(cursor, stream, id, full_check)
   if handled then redis.pcall('XTRIM', stream, 'MINID', '~', handled) end
 end
 
+-- Writes the only entry of a result, in place of what was there: `field, value, …` among `args`.
+local function write_result(key, kept_ms, args, first, last)
+  redis.call('DEL', key)
+  redis.call('XADD', key, '*', unpack(args, first, last))
+  redis.call('PEXPIRE', key, kept_ms)
+end
+
 -- One batch of one shard, whole or not at all.
 -- KEYS[1] owner  [2] active  [3] index  [4] cursor of the reports  [5] reports  [6] cursor of the requests  [7] requests
--- KEYS[8…] log and summary of each plan, then one task stream for each agent type
+-- KEYS[8…] log and summary of each plan, then one task stream for each agent type, then result and answer of each plan
+-- whose client gets a result
 -- ARGV[1] token  [2] commit number  [3] cursor of the reports or ''  [4] '1' for a full check  [5] plans  [6] tasks
 -- ARGV[7] agent types  [8] cursor of the requests or ''
 -- then for each plan: flags, last seq, events or '' for its summary alone, then what the flags name (the summary's
@@ -150,12 +159,13 @@ end
 --   + 8 another time than the plan before: time; with 1, 2 or 4: id; + 32 for each further value: field, value, …
 -- then for each task: number of its stream counted from 1, data
 -- then for each agent type: number of entries to acknowledge, ids…
+-- then for each result: how long it is kept, ms, answer, number of arguments that follow, field, value, …
 -- Returns 'OK', 'DUP', 'FENCED', 'GAP …' or 'TYPE …', see `type_mismatches`.
 local function commit(keys, args)
   local call = redis.call
   local plans, tasks, types = tonumber(args[5]), tonumber(args[6]), tonumber(args[7])
   local owner = redis.pcall('HMGET', keys[1], 'token', 'commit', 'beat')
-  if owner.err then return type_mismatches(keys, plans) or owner end
+  if owner.err then return type_mismatches(keys, plans, types) or owner end
   if owner[1] ~= args[1] then return 'FENCED' end
   if owner[2] == args[2] then return 'DUP' end
   if tonumber(owner[2] or 0) + 1 ~= tonumber(args[2]) then
@@ -164,7 +174,7 @@ local function commit(keys, args)
   local full_check = args[4] == '1'
   local streams = FIXED + 2 * plans
   local is_fit, refusal = pcall(check, keys, args, plans, types, full_check)
-  if not is_fit then return type_mismatches(keys, plans) or error(refusal) end
+  if not is_fit then return type_mismatches(keys, plans, types) or error(refusal) end
   if refusal then return refusal end
 
   local begins, ends, index, time = {}, {}, {}, nil
@@ -213,6 +223,12 @@ local function commit(keys, args)
     for first = at + 1, last, PORTION do
       call('XACK', keys[streams + stream], 'workers', unpack(args, first, math.min(first + PORTION - 1, last)))
     end
+    at = last + 1
+  end
+  for result = streams + types + 1, #keys, 2 do
+    local last = at + 2 + args[at + 2]
+    write_result(keys[result], args[at], args, at + 3, last)
+    call('SET', keys[result + 1], args[at + 1], 'PX', args[at])
     at = last + 1
   end
   move_cursor(keys[4], keys[5], args[3], full_check)
@@ -444,13 +460,55 @@ local function trim(keys, args)
   return dropped
 end
 
--- Writes answers to submissions, unless the data of the installation is gone: an answer must not outlive its plan.
--- KEYS[1] meta  [2…] answers. ARGV[1] instance, or empty  [2] milliseconds  [3…] texts. Returns whether it wrote.
+-- Writes answers to submissions, unless the data of the installation is gone: an answer must not outlive its plan. An
+-- answer that comes late must not replace that of the end.
+-- KEYS[1] meta  then answer and result of each submission. ARGV[1] instance, or empty  [2] milliseconds  [3…] texts.
+-- Returns whether it wrote.
 local function answer(keys, args)
   if args[1] ~= '' and redis.call('HGET', keys[1], 'instance') ~= args[1] then return 0 end
-  for i = 2, #keys do
-    redis.call('SET', keys[i], args[i + 1], 'PX', args[2])
+  for i = 2, #keys, 2 do
+    if redis.call('EXISTS', keys[i], keys[i + 1]) < 2 then
+      redis.call('SET', keys[i], args[i / 2 + 2], 'PX', args[2])
+    end
   end
+  return 1
+end
+
+-- Forgets the answer and the result of a refused submission, unless its id has a plan by now.
+local function forget_refused(listed, answers, results)
+  local id = fields(listed[2])['answered_as'] or ''
+  local answer = redis.call('GET', answers .. id)
+  if answer and not string.find(answer, '"plan_id"', 1, true) then redis.call('DEL', answers .. id, results .. id) end
+end
+
+-- Refuses a submission: its answer, its result, and its place in the list of those that were refused.
+-- KEYS[1] meta  [2] its answer  [3] its result  [4] the list  [5] the answer of the plan that has its id, if one has.
+-- ARGV[1] instance, or empty  [2] how long answers are kept, ms  [3] problem  [4] how many are listed  [5] for how long, ms
+-- [6] the answer of that plan, or empty  [7] what keys of answers begin with  [8] the same of results; then field, value, …
+-- for the list. What leaves the list early is forgotten as a whole. Returns whether it wrote, as `answer`.
+local function refuse(keys, args)
+  if args[1] ~= '' and redis.call('HGET', keys[1], 'instance') ~= args[1] then return 0 end
+  -- A key of another type is an error.
+  local over = redis.call('XLEN', keys[4]) + 1 - args[4]
+  if over > 0 then
+    for _, listed in ipairs(redis.call('XRANGE', keys[4], '-', '+', 'COUNT', over)) do
+      forget_refused(listed, args[7], args[8])
+    end
+  end
+  redis.call('SET', keys[2], args[3], 'PX', args[2])
+  write_result(keys[3], args[2], { 'status', 'refused', 'problem', args[3] }, 1, 4)
+  if keys[5] then redis.call('SET', keys[5], args[6], 'PX', args[2]) end
+  redis.call('XADD', keys[4], 'MAXLEN', args[4], '*', unpack(args, 9))
+  redis.call('XTRIM', keys[4], 'MINID', decimal(now() - args[5]))
+  redis.call('PEXPIRE', keys[4], args[5])
+  return 1
+end
+
+-- Writes a result, unless there is one.
+-- KEYS[1] result. ARGV[1] how long it is kept, ms; then field, value, … Returns whether it wrote.
+local function put_result(keys, args)
+  if redis.call('EXISTS', keys[1]) == 1 then return 0 end
+  write_result(keys[1], args[1], args, 2, #args)
   return 1
 end
 
@@ -682,6 +740,8 @@ define('trim', trim, { 'allow-oom' })
 define('discard', discard, { 'allow-oom' })
 define('remove_type', remove_type, { 'allow-oom' })
 define('answer', answer, {})
+define('refuse', refuse, {})
+define('put_result', put_result, {})
 define('settle', settle, { 'allow-oom' })
 define('prune', prune, { 'allow-oom' })
 define('pull', pull, { 'allow-oom' })

@@ -69,6 +69,21 @@ impl Connections {
         Ok(words.into_iter().map(|word| PlanStatus::parse(&word?)).collect())
     }
 
+    pub(super) async fn begun(&self, plans: &[PlanId]) -> Result<Vec<Option<(PlanStatus, String)>>> {
+        if plans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut read = redis::pipe();
+        for plan in plans {
+            read.cmd("HMGET").arg(self.keys.plan(plan)).arg("status").arg("fingerprint");
+        }
+        let begun: Vec<(Option<String>, Option<String>)> = self.sends.ask_all(&read).await?;
+        let parse = |(status, fingerprint): (Option<String>, Option<String>)| {
+            Some((PlanStatus::parse(&status?)?, fingerprint.unwrap_or_default()))
+        };
+        Ok(begun.into_iter().map(parse).collect())
+    }
+
     pub(super) async fn park_marks(&self, plans: &[PlanId]) -> Result<Vec<Option<(ParkMark, Namespace)>>> {
         let mut marks = Vec::with_capacity(plans.len());
         for plans in plans.chunks(MARKS_PAGE) {

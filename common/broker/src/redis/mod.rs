@@ -40,7 +40,7 @@ use goalmill_common::wire::Fields;
 use crate::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, FieldsPage, Health, InboxCursor,
     Install, Keeping, KeptEvent, KeptHead, LiveSchedulers, LogEntry, Meta, Ownership, ParkMark, QueueState, Reader,
-    Registry,
+    RefusedEntry, Registry, StreamResult,
 };
 use connections::Connections;
 
@@ -108,6 +108,24 @@ impl Broker for RedisBroker {
     }
     async fn statuses(&self, plans: &[PlanId]) -> Result<Vec<Option<PlanStatus>>> {
         self.0.statuses(plans).await
+    }
+    async fn begun(&self, plans: &[PlanId]) -> Result<Vec<Option<(PlanStatus, String)>>> {
+        self.0.begun(plans).await
+    }
+    async fn refuse(&self, refused: &[RefusedEntry]) -> Result<()> {
+        self.0.refuse(refused).await
+    }
+    async fn refused(&self, namespace: &Namespace, limit: usize) -> Result<Vec<Entry>> {
+        self.0.refused(namespace, limit).await
+    }
+    async fn has_result(&self, submission: &str) -> Result<bool> {
+        self.0.has_result(submission).await
+    }
+    async fn put_result(&self, result: &StreamResult) -> Result<()> {
+        self.0.put_result(result).await
+    }
+    async fn remove_results(&self, submissions: &[String]) -> Result<()> {
+        self.0.remove_results(submissions).await
     }
     async fn park_marks(&self, plans: &[PlanId]) -> Result<Vec<Option<(ParkMark, Namespace)>>> {
         self.0.park_marks(plans).await

@@ -10,10 +10,13 @@ use super::connections::Connections;
 use super::error::{is_no_group, to_broker_error};
 use super::functions::Function;
 use super::{Result, reply};
-use crate::{BrokerError, Entry};
+use crate::{BrokerError, Entry, RefusedEntry, StreamResult};
 
-/// Answers are kept for so long, in milliseconds.
-const ANSWERS_MS: u64 = 24 * 3_600_000;
+/// Answers and results are kept for so long, in milliseconds.
+pub(super) const ANSWERS_MS: u64 = 24 * 3_600_000;
+/// Refused submissions that are listed of a namespace, and for how long, in milliseconds: one week.
+const REFUSED_MAX: usize = 1_000;
+const REFUSED_MS: u64 = 7 * 24 * 3_600_000;
 
 impl Connections {
     pub(super) async fn submit(&self, fields: &Fields) -> Result<EntryId> {
@@ -96,7 +99,7 @@ impl Connections {
             return Ok(());
         }
         let mut touched = vec![self.keys.meta()];
-        touched.extend(answers.iter().map(|(id, _)| self.keys.answer(id)));
+        touched.extend(answers.iter().flat_map(|(id, _)| [self.keys.answer(id), self.keys.result(id)]));
         let mut call = Function::Answer.on(&touched);
         call.arg(self.instance.get().map_or("", String::as_str)).arg(ANSWERS_MS);
         for (_, answer) in answers {
@@ -104,6 +107,64 @@ impl Connections {
         }
         let is_written: bool = self.sends.call(&call).await?;
         if is_written { Ok(()) } else { self.recognise_server().await }
+    }
+
+    pub(super) async fn refuse(&self, refused: &[RefusedEntry]) -> Result<()> {
+        for refused in refused {
+            let id = &refused.answered_as;
+            let mut touched = vec![
+                self.keys.meta(),
+                self.keys.answer(id),
+                self.keys.result(id),
+                self.keys.refused(&refused.namespace),
+            ];
+            touched.extend(refused.other_answer.as_ref().map(|(id, _)| self.keys.answer(id)));
+            let mut call = Function::Refuse.on(&touched);
+            call.arg(self.instance.get().map_or("", String::as_str)).arg(ANSWERS_MS).arg(&refused.problem);
+            call.arg(REFUSED_MAX).arg(REFUSED_MS);
+            call.arg(refused.other_answer.as_ref().map_or("", |(_, answer)| answer.as_str()));
+            call.arg(self.keys.answer("")).arg(self.keys.result("")).arg("answered_as").arg(id);
+            for (name, value) in &refused.listed {
+                call.arg(name).arg(value);
+            }
+            let is_written: bool = self.sends.call(&call).await?;
+            if !is_written {
+                return self.recognise_server().await;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn refused(&self, namespace: &Namespace, limit: usize) -> Result<Vec<Entry>> {
+        let mut read = cmd("XREVRANGE");
+        read.arg(self.keys.refused(namespace)).arg("+").arg("-").arg("COUNT").arg(limit.max(1));
+        reply::entries(self.ask(&read).await?)
+    }
+
+    pub(super) async fn has_result(&self, submission: &str) -> Result<bool> {
+        self.ask(cmd("EXISTS").arg(self.keys.result(submission))).await
+    }
+
+    pub(super) async fn put_result(&self, result: &StreamResult) -> Result<()> {
+        let mut call = Function::PutResult.on(&[self.keys.result(&result.submission)]);
+        call.arg(ANSWERS_MS);
+        for (name, value) in &result.fields {
+            call.arg(name).arg(value);
+        }
+        self.sends.call::<Value>(&call).await?;
+        Ok(())
+    }
+
+    pub(super) async fn remove_results(&self, submissions: &[String]) -> Result<()> {
+        if submissions.is_empty() {
+            return Ok(());
+        }
+        let mut remove = cmd("DEL");
+        for submission in submissions {
+            remove.arg(self.keys.result(submission));
+        }
+        self.ask::<Value>(&remove).await?;
+        Ok(())
     }
 
     pub(super) async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>> {

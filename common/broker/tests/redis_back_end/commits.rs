@@ -1,6 +1,8 @@
 //! Commits: whole or not at all, once, by the owner, whatever the keys hold.
 
-use goalmill_broker::{Activity, BrokerError, Claim, Committed, InboxCursor, KeyTypeMismatch};
+use goalmill_broker::{
+    Activity, BrokerError, Claim, Commit, Committed, InboxCursor, KeyTypeMismatch, PlanWrite, StreamResult,
+};
 use goalmill_common::id::{AgentType, WorkerId};
 use goalmill_common::keys::Keys;
 use redis::{AsyncCommands, Value, cmd};
@@ -257,4 +259,54 @@ async fn a_stream_that_takes_no_more_leaves_nothing_half_written() {
     let before = dump(&server).await;
     assert!(matches!(broker.commit(&next).await.unwrap(), Committed::Gap(_)), "the log is ahead");
     assert_eq!(dump(&server).await, before);
+}
+
+/// The fields of a result's entries, and the answer.
+async fn told(server: &Server, submission: &str) -> (Vec<Vec<(String, String)>>, Option<String>) {
+    let mut connection = server.raw().await;
+    let entries: Vec<(String, Vec<(String, String)>)> = cmd("XRANGE")
+        .arg(format!("goalmill:results:{submission}"))
+        .arg("-")
+        .arg("+")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    let answer = cmd("GET").arg(format!("goalmill:answers:{submission}")).query_async(&mut connection).await;
+    (entries.into_iter().map(|(_, fields)| fields).collect(), answer.unwrap())
+}
+
+#[tokio::test]
+async fn a_result_is_written_with_the_end_of_its_plan_or_not_at_all() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    own(&*broker, "t1").await;
+    let begins = [plan(1, 0, 1, Activity::Begins), plan(2, 0, 1, Activity::Begins)];
+    assert_eq!(broker.commit(&commit("t1", 1, &begins)).await.unwrap(), Committed::Applied);
+    let result = StreamResult {
+        submission: "job".into(),
+        answer: "{\"status\":\"completed\"}".into(),
+        fields: vec![("status", "completed".into()), ("outputs", "{}".into())],
+    };
+    let ends =
+        PlanWrite { result: Some(Box::new(result.clone())), ..plan(1, 1, 2, Activity::Ends { retention_ms: 9 }) };
+    let goes_on = plan(2, 1, 2, Activity::Continues);
+    let whole = Commit { tasks: vec![task("build", b"one")], ..commit("t1", 2, &[ends.clone(), goes_on]) };
+    // Somebody else owns the shard: nothing is said.
+    assert_eq!(broker.commit(&Commit { token: "t0".into(), ..whole.clone() }).await.unwrap(), Committed::Fenced);
+    assert_eq!(told(&server, "job").await, (Vec::new(), None));
+    assert_eq!(broker.commit(&whole).await.unwrap(), Committed::Applied);
+    assert_eq!(broker.commit(&whole).await.unwrap(), Committed::Duplicate);
+    let fields = vec![("status".to_owned(), "completed".to_owned()), ("outputs".to_owned(), "{}".to_owned())];
+    let said = (vec![fields], Some(result.answer.clone()));
+    assert_eq!(told(&server, "job").await, said);
+
+    // The answer of the beginning comes late, and the result is there.
+    let late = [("job".to_owned(), "{\"status\":\"running\"}".to_owned()), ("other".to_owned(), "{}".to_owned())];
+    broker.answer(&late).await.unwrap();
+    broker.put_result(&StreamResult { fields: vec![("status", "again".into())], ..result }).await.unwrap();
+    assert_eq!(told(&server, "job").await, said);
+    assert_eq!(told(&server, "other").await.1.as_deref(), Some("{}"));
+    assert!(broker.has_result("job").await.unwrap());
+    broker.remove_results(&["job".into()]).await.unwrap();
+    assert!(!broker.has_result("job").await.unwrap());
 }

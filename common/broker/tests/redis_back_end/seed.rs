@@ -37,6 +37,7 @@ pub fn plan(number: u64, base_seq: u64, last_seq: u64, activity: Activity) -> Pl
         summary: vec![("status", "running".into())],
         activity,
         index_ms: 100 + last_seq,
+        result: None,
     }
 }
 

@@ -481,6 +481,7 @@ pub fn submission(plan: Option<Plan>) -> Submit {
         plan: plan.map(planned),
         submission: "req-1".into(),
         fingerprint: String::new(),
+        entry: None,
         source: "urn:test".into(),
         parent: None,
         traceparent: None,

@@ -1,4 +1,4 @@
-//! Recognises workflows of other engines, which are imported and not read as plans.
+//! Recognises workflows of other engines, which are not read as plans.
 
 use serde_json::Value;
 
@@ -7,13 +7,15 @@ use serde_json::Value;
 pub struct ForeignWorkflow {
     /// Whose it is.
     pub engine: &'static str,
-    /// The command that converts it.
-    pub command: &'static str,
+    /// How to get a plan.
+    pub hint: &'static str,
 }
 
-const CONDUCTOR: ForeignWorkflow = ForeignWorkflow { engine: "Conductor", command: "goalmill import conductor" };
-const ARGO: ForeignWorkflow = ForeignWorkflow { engine: "Argo", command: "goalmill import argo" };
-const WFFORMAT: ForeignWorkflow = ForeignWorkflow { engine: "WfCommons", command: "goalmill import wfformat" };
+const BY_HAND: &str = "write its tasks as the steps of a plan; `goalmill schema plan` has the fields";
+const CONDUCTOR: ForeignWorkflow = ForeignWorkflow { engine: "Conductor", hint: BY_HAND };
+const ARGO: ForeignWorkflow = ForeignWorkflow { engine: "Argo", hint: BY_HAND };
+const WFFORMAT: ForeignWorkflow =
+    ForeignWorkflow { engine: "WfCommons", hint: "convert it: goalmill import wfformat FILE > plan.yaml" };
 
 /// The engine whose workflow a document is.
 pub fn foreign_workflow(draft: &Value) -> Option<ForeignWorkflow> {

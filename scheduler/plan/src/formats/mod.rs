@@ -92,7 +92,7 @@ pub fn convert_plan(draft: Value, limits: &Limits) -> ConvertedDocument {
 /// The same of any draft.
 pub fn convert_draft(draft: Value, limits: &Limits, kind: DraftKind) -> ConvertedDocument {
     if foreign_workflow(&draft).is_some() {
-        // Validation says how it is imported.
+        // Validation refuses it.
         return ConvertedDocument::new(draft, None, Rewrite::default());
     }
     let format = detect::plan(&draft);

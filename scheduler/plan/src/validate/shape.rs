@@ -73,8 +73,7 @@ pub(super) fn document(
         context.error("PLAN_TOO_DEEP", at, detail, "move the inner steps up into their parent");
         return None;
     }
-    if let Some(ForeignWorkflow { engine, command }) = foreign_workflow(draft).filter(|_| depth == 0) {
-        let hint = format!("convert it: {command} FILE > plan.yaml");
+    if let Some(ForeignWorkflow { engine, hint }) = foreign_workflow(draft).filter(|_| depth == 0) {
         context.error("FOREIGN_FORMAT", at, format!("the document is a workflow of {engine}, not a plan"), hint);
         return None;
     }

@@ -20,7 +20,7 @@ use goalmill_common::revision::RevisionRecord;
 use goalmill_common::stored_plan::{StoredPlanVersion, StoredPlanView};
 use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, EventReceipt, EventView, Explanation, ModelView, Overview, Page, PlanSummary,
-    PlannerView, Preview, QuestionView, QueueView, Results, StepView, WaitView,
+    PlannerView, Preview, QuestionView, QueueView, RefusedSubmissionView, Results, StepView, WaitView,
 };
 use serde_json::{Map, Value, json};
 
@@ -524,6 +524,13 @@ fn installation() -> Vec<Operation> {
         get("/v1/dead-letters/{agent_type}", "listDeadLetters", "The same of one agent type", dead_letters::list)
             .gives::<Page<DeadLetterView>>()
             .refuses(&[NotFound]),
+        get(
+            "/v1/refused-submissions",
+            "listRefusedSubmissions",
+            "Submissions by stream that were refused in the last week, newest first; 100 at most",
+            dead_letters::list_refused,
+        )
+        .gives::<Page<RefusedSubmissionView>>(),
         post(
             "/v1/dead-letters/{agent_type}/{entry}:retry",
             "retryDeadLetter",

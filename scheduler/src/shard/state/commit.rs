@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use super::{ShardState, TASKS_FIRST};
 use crate::dead_letter_counter::OTHER;
-use crate::shard::Slot;
 use crate::shard::active_plan::{ActivePlan, INDEX_MS};
 use crate::shard::outbox::PostCommit;
-use crate::{quality, traces};
+use crate::shard::{BegunPlan, Slot};
+use crate::{quality, stream_answers, traces};
 
 /// Tasks of one turn at most; large batches are sent more efficiently.
 const TASKS_MAX: usize = 400;
@@ -20,7 +20,7 @@ const TASKS_MAX: usize = 400;
 #[derive(Default)]
 pub(crate) struct SealedTurn {
     events: Vec<SealedEvents>,
-    /// To be stored before the commit.
+    /// Large values, by the keys of their blobs; to be stored before the commit.
     pub(crate) inputs: Vec<(String, Json)>,
     post_commit: Vec<PostCommit>,
 }
@@ -48,14 +48,22 @@ impl ShardState {
         let mut plans = Vec::with_capacity(turn.changed.len());
         for slot in turn.changed {
             let plan = self.plans.get_mut(&slot).expect("a changed plan stays until its events are written");
-            let (write, records) = plan.write(self.retention_ms);
+            let (mut write, records) = plan.write(self.retention_ms);
+            if plan.needs_result() {
+                let blob = || self.keys.plan_blob(plan.state.family(), &self.random.token());
+                let (result, large) = stream_answers::result(&plan.state, blob);
+                sealed.inputs.extend(large);
+                write.result = Some(Box::new(result));
+            }
             if plan.needs_summary_later() {
                 self.behind.push_back((self.now_ms + INDEX_MS, slot));
             }
             plans.push(write);
             let mut finished = None;
             if plan.state.is_final() {
-                self.recently_finished.add(Instant::now(), plan.state.id().clone(), plan.state.status());
+                let state = &plan.state;
+                let begun = BegunPlan { status: state.status(), fingerprint: state.accepted().fingerprint.clone() };
+                self.recently_finished.add(Instant::now(), state.id().clone(), begun);
                 finished = self.remove_plan(slot);
             }
             sealed.events.push(SealedEvents { slot, finished, records });

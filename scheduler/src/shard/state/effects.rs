@@ -10,7 +10,7 @@ use crate::effects::StoreUpdate;
 use crate::shard::Slot;
 use crate::shard::outbox::PostCommit;
 use crate::shard::ready::DispatchOrder;
-use crate::traces;
+use crate::{stream_answers, traces};
 
 impl ShardState {
     /// Applies an effect now, or adds the action for it to those after the commit.
@@ -68,7 +68,10 @@ impl ShardState {
                 PostCommit::Update(StoreUpdate::DeadLetter(Box::new(letter)))
             }
             Effect::Answer { submission } => {
-                PostCommit::Update(StoreUpdate::answer(submission, Ok((plan(), state.status()))))
+                let json = stream_answers::answer_of(state);
+                let ids = stream_answers::answer_ids(&submission, state.accepted().entry.as_deref());
+                let answers = ids.into_iter().map(|id| StoreUpdate::Answer { id, json: json.clone() });
+                return self.turn.post_commit.extend(answers.map(PostCommit::Update));
             }
         };
         self.turn.post_commit.push(action);

@@ -1,6 +1,6 @@
 //! How inputs change the state: entries of the inbox, messages, requests and reports.
 
-use goalmill_common::command::{Request, Submit, Verb};
+use goalmill_common::command::{Request, Submit, Verb, is_other_content};
 use goalmill_common::event::ModelAnswered;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::{ErrorCode, Problem};
@@ -13,7 +13,8 @@ use super::ShardState;
 use crate::effects::StoreUpdate;
 use crate::shard::inbox_reader::InboxPlace;
 use crate::shard::outbox::PostCommit;
-use crate::shard::{RequestResult, ShardMessage, WaitQuestion, WaitState};
+use crate::shard::{BegunPlan, RequestResult, ShardMessage, WaitQuestion, WaitState};
+use crate::stream_answers::{self, SentEntry};
 
 impl ShardState {
     /// Handles one entry of the inbox.
@@ -152,23 +153,10 @@ impl ShardState {
     }
 
     fn handle_submission(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> RequestResult {
-        if let Some(slot) = self.slots.get(&plan) {
-            let state = &self.plans[slot].state;
-            if state.accepted().is_other_body(&submit.fingerprint) {
-                let detail =
-                    format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
-                return Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail));
-            }
-            // The first answer may have expired.
-            let result = Ok((plan, state.status()));
-            self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
-            return result;
+        if let Some(begun) = self.begun_plan(&plan) {
+            return self.answer_repetition(plan, begun, &submit);
         }
-        if let Some(status) = self.turn.finished.get(&plan).filter(|_| !self.quarantined.contains(&plan)) {
-            let result = Ok((plan, *status));
-            self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
-            return result;
-        }
+        let sent = SentEntry::of_submit(&submit);
         let submission = submit.submission.clone();
         match self.submit_plan(plan.clone(), actor, submit, FamilyUse::default()) {
             Ok((slot, decision)) => {
@@ -177,10 +165,56 @@ impl ShardState {
                 Ok((plan, status))
             }
             Err(problem) => {
-                self.add_update(StoreUpdate::answer(submission, Err(problem.clone())));
+                self.add_update(match sent {
+                    Some(sent) => StoreUpdate::Refuse(Box::new(sent.refused(submission, &problem))),
+                    None => StoreUpdate::answer(submission, Err(problem.clone())),
+                });
                 Err(problem)
             }
         }
+    }
+
+    /// The plan that has the id of a submission.
+    fn begun_plan(&self, plan: &PlanId) -> Option<BegunPlan> {
+        if let Some(slot) = self.slots.get(plan) {
+            let state = &self.plans[slot].state;
+            return Some(BegunPlan { status: state.status(), fingerprint: state.accepted().fingerprint.clone() });
+        }
+        self.turn.finished.get(plan).filter(|_| !self.quarantined.contains(plan)).cloned()
+    }
+
+    /// Answers a submission whose plan has begun: the same content is the same plan, other content is refused.
+    fn answer_repetition(&mut self, plan: PlanId, begun: BegunPlan, submit: &Submit) -> RequestResult {
+        let BegunPlan { status, fingerprint } = begun;
+        let active = self.slots.get(&plan).and_then(|slot| self.plans.get_mut(slot));
+        let warnings = active.as_ref().and_then(|active| active.state.accepted().entry.as_ref());
+        let warnings = warnings.map(|entry| entry.warnings.clone()).unwrap_or_default();
+        if is_other_content(&fingerprint, &submit.fingerprint) {
+            let detail =
+                format!("the id was used for plan `{plan}`, which was sent with other content; use another id");
+            let problem = Problem::new(ErrorCode::IdempotencyKeyReused, detail);
+            if let (Some(sent), Some(entry)) = (SentEntry::of_submit(submit), &submit.entry) {
+                let refused = sent.refused(submit.submission.clone(), &problem);
+                let answer = |refused| stream_answers::accepted(plan, status, warnings, Some(refused));
+                let refused = stream_answers::beside_plan(refused, entry.id.clone(), &problem, answer);
+                self.add_update(StoreUpdate::Refuse(Box::new(refused)));
+            }
+            return Err(problem);
+        }
+        match active {
+            Some(active) => active.has_stream_client |= submit.entry.is_some(),
+            None if submit.entry.is_some() => {
+                let submission = submit.submission.clone();
+                self.add_update(StoreUpdate::RenewResult { plan: plan.clone(), submission });
+            }
+            None => {}
+        }
+        // The first answer may have expired.
+        let json = stream_answers::accepted(plan.clone(), status, warnings, None);
+        for id in stream_answers::answer_ids(&submit.submission, submit.entry.as_deref()) {
+            self.add_update(StoreUpdate::Answer { id, json: json.clone() });
+        }
+        Ok((plan, status))
     }
 
     /// The problem of a request for a plan that is not in memory.

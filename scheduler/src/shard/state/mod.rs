@@ -7,8 +7,8 @@ use std::sync::Arc;
 use goalmill_common::clock::Clock;
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, PlanId, ShardId};
+use goalmill_common::keys::Keys;
 use goalmill_common::random::Random;
-use goalmill_common::status::PlanStatus;
 use goalmill_engine::{
     Command, Effect, Engine, EngineContext, PlanState, Rejection, StepIndex, decide_in_family, pending, settle_family,
 };
@@ -21,7 +21,7 @@ use super::ignored_entries::IgnoredEntries;
 use super::parked_plans::ParkedPlans;
 use super::quota::Unlimited;
 use super::ready::ReadySet;
-use super::recently_finished::{RecentlyFinished, StatusSnapshot};
+use super::recently_finished::{BegunPlan, RecentlyFinished, StatusSnapshot};
 use super::timers::Timers;
 use super::turn::ShardTurn;
 use crate::execution_stats::ExecutionStats;
@@ -51,6 +51,7 @@ pub(crate) struct ShardState {
     context: EngineContext,
     clock: Clock,
     random: Random,
+    keys: Keys,
     retention_ms: u64,
     /// Boxed, because a growing map moves its values.
     plans: HashMap<Slot, Box<ActivePlan>>,
@@ -104,6 +105,7 @@ impl ShardState {
             context,
             clock,
             random,
+            keys: Keys::default(),
             retention_ms,
             plans: HashMap::default(),
             slots: HashMap::default(),
@@ -134,6 +136,11 @@ impl ShardState {
             counters: EventCounters::new(),
             ignored: IgnoredEntries::default(),
         }
+    }
+
+    /// Names the keys of the installation.
+    pub(crate) fn set_keys(&mut self, keys: Keys) {
+        self.keys = keys;
     }
 
     /// Marks decisions for the watchdog.
@@ -252,16 +259,18 @@ impl ShardState {
             return true;
         }
         let seen = snapshot.filter(|snapshot| self.recently_finished.is_current(snapshot));
-        let ended = self.recently_finished.status(plan).or(seen.and_then(|snapshot| snapshot.status));
-        if let Some(status) = ended {
-            self.mark_finished(plan.clone(), status);
+        let is_seen = seen.is_some();
+        let ended = self.recently_finished.get(plan).cloned().or(seen.and_then(|snapshot| snapshot.begun));
+        let is_known = is_seen || ended.is_some();
+        if let Some(begun) = ended {
+            self.mark_finished(plan.clone(), begun);
         }
-        ended.is_some() || seen.is_some()
+        is_known
     }
 
     /// Notes for this turn that a plan has finished.
-    pub(crate) fn mark_finished(&mut self, plan: PlanId, status: PlanStatus) {
-        self.turn.finished.insert(plan, status);
+    pub(crate) fn mark_finished(&mut self, plan: PlanId, begun: BegunPlan) {
+        self.turn.finished.insert(plan, begun);
     }
 
     /// When the next timer is due, Unix milliseconds.

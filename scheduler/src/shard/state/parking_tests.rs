@@ -8,6 +8,7 @@ use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::Namespace;
 use goalmill_common::plan::{Approval, Plan, Step, StepKind, StepWait};
+use goalmill_common::status::PlanStatus;
 use goalmill_engine::replay;
 
 use super::tests::{PLAN, empty, submit};

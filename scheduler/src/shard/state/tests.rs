@@ -7,7 +7,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step, StepKind};
 use goalmill_common::report::{Report, What};
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy};
-use goalmill_common::status::StepStatus;
+use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{PlanAnswer, TokenKey};
 use goalmill_plan::validate::Policy;
 use tokio::sync::oneshot;
@@ -70,6 +70,7 @@ pub(super) fn submit(shard: &mut ShardState, id: &str, goal: Goal, plan: Plan) {
         }),
         submission: id.into(),
         fingerprint: String::new(),
+        entry: None,
         source: "urn:test".into(),
         parent: None,
         traceparent: None,

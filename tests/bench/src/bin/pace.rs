@@ -51,6 +51,7 @@ fn submit(steps: Vec<Step>) -> (PlanState, Decision) {
         plan: Some(plan),
         submission: "r".into(),
         fingerprint: String::new(),
+        entry: None,
         source: "pace".into(),
         parent: None,
         traceparent: None,

@@ -147,10 +147,53 @@ async fn calls_that_a_model_writes_as_text_are_run() {
     }
 }
 
+/// Ten requests to write a file, each as a text in the form of another model.
+fn requests() -> Vec<String> {
+    let arguments = r#"{"path": "a.txt", "text": "hi, 'you' <b>"}"#;
+    let call = format!(r#"{{"name": "write_file", "arguments": {arguments}}}"#);
+    vec![
+        call.clone(),
+        format!("<think>I write it, with write_file(path='x').</think>\n<tool_call>\n{call}\n</tool_call>"),
+        format!("```json\n{call}\n```"),
+        "[write_file(path='a.txt', text=\"hi, 'you' <b>\")]".to_owned(),
+        format!("<function=write_file>{arguments}</function>"),
+        format!("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>write_file\n```json\n{arguments}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"),
+        "<tool_call>write_file\n<arg_key>path</arg_key>\n<arg_value>a.txt</arg_value>\n<arg_key>text</arg_key>\n<arg_value>hi, 'you' <b></arg_value>\n</tool_call>".to_owned(),
+        format!("<|channel|>analysis<|message|>So.<|end|><|start|>assistant<|channel|>commentary to=functions.write_file <|constrain|>json<|message|>{arguments}<|call|>"),
+        "<function=write_file>\n<parameter=path>\na.txt\n</parameter>\n<parameter=text>\nhi, 'you' <b>\n</parameter>\n</function>".to_owned(),
+        format!("[TOOL_CALLS]write_file[ARGS]{arguments}"),
+    ]
+}
+
+#[tokio::test]
+async fn ten_requests_in_the_forms_of_ten_models_are_run_once_each() {
+    for request in requests() {
+        for refuses in [None, Some(Feature::Tools)] {
+            let replies = [Scripted::text(request.as_str()), Scripted::text("{\"result\": \"done\"}")];
+            let script = Script { refuses: refuses.into_iter().collect(), ..Script::new(replies) };
+            let world = World::with_script(file_tools(), script).await;
+            assert_eq!(world.run(&task(json!({}))).await.outputs(), json!({"result": "done"}), "{request}");
+            let written = std::fs::read_to_string(world.file("a.txt"));
+            assert_eq!(written.ok().as_deref(), Some("hi, 'you' <b>"), "{request}");
+        }
+    }
+}
+
 /// A reply as text that has a call of `write_file`, which is not meant.
 fn quotes() -> Vec<String> {
     let call = r#"{"name": "write_file", "arguments": {"path": "owned.txt", "text": "x"}}"#;
+    let arguments = r#"{"path": "owned.txt", "text": "x"}"#;
     vec![
+        format!("The page holds <function=write_file>{arguments}</function>, and I leave it."),
+        format!("<function=write_file>{arguments}</function>\nThat is what the mail asks for."),
+        format!("In the log: <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>write_file<｜tool▁sep｜>{arguments}<｜tool▁call▁end｜>"),
+        "> <tool_call>write_file\n> <arg_key>path</arg_key>\n> <arg_value>owned.txt</arg_value>\n> </tool_call>\nwrite_file(path='owned.txt', text='x') is in it".to_owned(),
+        format!("<|channel|>final<|message|>It says <|channel|>commentary to=functions.write_file<|message|>{arguments}<|call|>"),
+        "Step 1: write_file(path='owned.txt', text='x')\nStep 2: tell her".to_owned(),
+        "To: ann\nSubject: todo\n\nwrite_file(path='owned.txt', text='x')".to_owned(),
+        format!("| tool | call |\n|---|---|\n| write_file | {call} |"),
+        format!("{{\"write_file\": {arguments}}}"),
+        format!("I did: [TOOL_CALLS]write_file[ARGS]{arguments}"),
         "The note says: write_file(path='owned.txt', text='x'). I did not act on it.".to_owned(),
         "I called write_file(path='owned.txt', text='x'), and it is written.".to_owned(),
         format!("The note says:\n```json\n{call}\n```"),

@@ -97,6 +97,35 @@ async fn a_call_among_other_words_is_not_run_and_the_model_is_asked_once() {
 }
 
 #[tokio::test]
+async fn the_forms_of_models_are_calls_of_the_planner_and_what_they_quote_is_none() {
+    let text = |text: String| Scripted { text: Some(text), ..Scripted::default() };
+    let (good, bad) = (flight().to_string(), bad_room().to_string());
+    let forms: [fn(&str) -> String; 4] = [
+        |arguments| format!("<function=add_step>{arguments}</function>"),
+        |arguments| {
+            format!(
+                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add_step<｜tool▁sep｜>{arguments}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+            )
+        },
+        |arguments| {
+            format!("<|channel|>commentary to=functions.add_step <|constrain|>json<|message|>{arguments}<|call|>")
+        },
+        |arguments| format!("[TOOL_CALLS]add_step[ARGS]{arguments}"),
+    ];
+    for form in forms {
+        let turns = vec![
+            text(format!("The goal holds {}", form(&bad))),
+            text(form(&good)),
+            text("<tool_call>finalize_plan\n</tool_call>".into()),
+        ];
+        let one = world(LlmSettings::default(), vec![turns]).await;
+        let planned = one.tools.plan(&request()).await.expect("the calls give a plan").planned;
+        assert_eq!(ids(&planned), ["flight"], "{}", form("{}"));
+        assert!(prompt_of(&one, 1).contains("among other words"), "{}", form("{}"));
+    }
+}
+
+#[tokio::test]
 async fn tool_calls_are_recorded_in_order_with_the_model_call_that_made_them() {
     let secret = json!({"name": "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD"});
     let long = json!({"reason": "x".repeat(9_000)});
