@@ -208,10 +208,17 @@ fn with_real_times(script: &Script, end_ms: u64, random: &mut StdRng) -> Script 
 fn with_random_times(plan: &Plan, script: &Script, random: &mut StdRng) -> (Plan, Script) {
     let (mut plan, mut script) = (plan.clone(), script.clone());
     change_times(&mut plan, random);
+    // What ends in one millisecond is like what a scheduler reads together.
+    let step_ms = if random.random_bool(0.25) { 4_000 } else { 1 };
     for (action, acts) in &mut script.acts {
         acts.extend((acts.len()..ACTS).map(|time| Act { after_ms: 0, ..Script::default().act(action, time) }));
         for act in acts {
-            act.after_ms = if act.does == Does::Lost { random.random_range(10_000..29_000) } else { short(random) };
+            act.after_ms = if act.does == Does::Lost {
+                random.random_range(10_000..28_000.max(2 * act.after_ms))
+            } else {
+                short(random)
+            };
+            act.after_ms = act.after_ms.next_multiple_of(step_ms);
         }
     }
     let mut times: Vec<u64> = script.events.iter().map(|_| short(random)).collect();

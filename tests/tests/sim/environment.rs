@@ -150,7 +150,7 @@ impl Environment {
         }
         drop(auditor);
         if done == Committed::Applied && self.agents().has_plans() {
-            self.agents().applied(commit);
+            self.agents().applied(commit, self.clock.now_ms());
         }
         Ok(done)
     }

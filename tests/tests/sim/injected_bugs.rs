@@ -49,7 +49,7 @@ fn a_result_of_an_item_that_is_not_in_the_log_is_found() {
 
 #[test]
 fn undo_in_the_order_of_the_steps_is_found() {
-    breaks_laws(Bug::UndoInOrder, 9..=80);
+    breaks_laws(Bug::UndoInOrder, 18..=80);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn iterations_that_count_twice_are_found() {
 
 #[test]
 fn a_cancelled_plan_without_clean_up_is_found() {
-    breaks_laws(Bug::NoCleanup, 5..=80);
+    breaks_laws(Bug::NoCleanup, 10..=80);
 }
 
 /// Runs seeds until one finds what contains `part`. Ranges begin where a bug was found last, to save time.

@@ -9,7 +9,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::task::Task;
 use goalmill_common::wire::read_task;
-use goalmill_spec::{Act, Ask, Does, LEASE_MS, Script};
+use goalmill_spec::{Act, Ask, Does, Script};
 
 /// One attempt of one step of one plan.
 type Attempt = (PlanId, StepId, u32);
@@ -25,8 +25,8 @@ pub struct ScriptedAgents {
     pub unscripted: BTreeSet<String>,
     /// Questions in the order of the log.
     pub asks: Vec<Ask>,
-    /// The questions of attempts, and whether they have ended.
-    attempts: BTreeMap<Attempt, (String, usize, bool)>,
+    /// The questions of attempts, when they were sent, and whether they have ended.
+    attempts: BTreeMap<Attempt, (String, usize, u64, bool)>,
 }
 
 impl ScriptedAgents {
@@ -46,13 +46,13 @@ impl ScriptedAgents {
 
     /// What the agent does that gets a task.
     pub fn act(&self, plan: &PlanId, step: &StepId, attempt: u32) -> Option<Act> {
-        let (action, time, _) = self.attempts.get(&(plan.clone(), step.clone(), attempt))?;
+        let (action, time, ..) = self.attempts.get(&(plan.clone(), step.clone(), attempt))?;
         Some(self.scripts.get(prefix_of(action))?.act(action, *time))
     }
 
     /// Follows a commit that was applied.
-    pub fn applied(&mut self, commit: &Commit) {
-        commit.tasks.iter().filter_map(|write| read_task(&write.data).ok()).for_each(|task| self.sent(task));
+    pub fn applied(&mut self, commit: &Commit, now_ms: u64) {
+        commit.tasks.iter().filter_map(|write| read_task(&write.data).ok()).for_each(|task| self.sent(task, now_ms));
         for write in &commit.plans {
             let time_ms = parse_rfc3339(&write.time).unwrap_or_default();
             let records = read_entry(&String::from_utf8_lossy(&write.events), time_ms).unwrap_or_default();
@@ -60,20 +60,20 @@ impl ScriptedAgents {
                 if let Event::Step { step, attempt, event, .. } = record.event
                     && event.ends_attempt()
                 {
-                    self.ended((write.plan.clone(), step, attempt), &event);
+                    self.ended((write.plan.clone(), step, attempt), &event, now_ms);
                 }
             }
         }
     }
 
-    fn sent(&mut self, task: Task) {
+    fn sent(&mut self, task: Task, now_ms: u64) {
         let time = self.asks.iter().filter(|ask| ask.action == task.action).count();
-        self.attempts.insert((task.plan, task.step, task.attempt), (task.action.clone(), time, false));
+        self.attempts.insert((task.plan, task.step, task.attempt), (task.action.clone(), time, now_ms, false));
         self.asks.push(Ask { at_ms: 0, action: task.action, inputs: task.inputs.value() });
     }
 
-    fn ended(&mut self, attempt: Attempt, event: &StepEvent) {
-        let Some((action, time, has_ended)) = self.attempts.get_mut(&attempt) else { return };
+    fn ended(&mut self, attempt: Attempt, event: &StepEvent, now_ms: u64) {
+        let Some((action, time, sent_ms, has_ended)) = self.attempts.get_mut(&attempt) else { return };
         let prefix = prefix_of(action);
         let Some(script) = self.scripts.get_mut(prefix) else { return };
         if std::mem::replace(has_ended, true) {
@@ -88,7 +88,7 @@ impl ScriptedAgents {
             let acts = script.acts.entry(action.clone()).or_default();
             let missing: Vec<Act> = (acts.len()..=*time).map(|n| Script::default().act(action, n)).collect();
             acts.extend(missing);
-            acts[*time] = Act::new(LEASE_MS + 500, does);
+            acts[*time] = Act::new(now_ms - *sent_ms, does);
             self.changed.insert(prefix.into());
         }
     }

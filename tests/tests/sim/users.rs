@@ -216,14 +216,16 @@ pub async fn send_events(env: Arc<Environment>, rng: Rng, until_ms: u64) {
             }
             continue;
         }
-        while publish(&link, &event).await.is_err() {
+        while publish(&link, std::slice::from_ref(&event)).await.is_err() {
             pause(200).await;
         }
     }
 }
 
-/// Keeps an event, and then tells the plans that wait for it, as the API does.
-pub async fn publish(link: &Link, event: &ExternalEvent) -> Result<(), BrokerError> {
+/// Keeps the last one of some events, and then tells the plans that wait for it of all, as the API does: it must not
+/// overtake those before it.
+pub async fn publish(link: &Link, events: &[ExternalEvent]) -> Result<(), BrokerError> {
+    let Some(event) = events.last() else { return Ok(()) };
     let (namespace, topic) = (Namespace::default(), topic(&event.name, &event.key));
     let text = serde_json::to_string(event).expect("an event always has a JSON text");
     let kept = KeptEvent {
@@ -238,9 +240,11 @@ pub async fn publish(link: &Link, event: &ExternalEvent) -> Result<(), BrokerErr
     let waits = link.fields(&link.keys().waits_of(&namespace, &topic)).await?;
     for plan in waits.keys().filter_map(|field| Some(PlanId::from(field.split_once(' ')?.0))) {
         let Some(shard) = plan.shard() else { continue };
-        let verb = Verb::SendEvent { event: Box::new(event.clone()), waiting_only: true };
-        let request = Request { plan, actor: "sender".into(), answer: None, verb };
-        link.send_request(shard, &Inbox::Request(Box::new(request)).fields()).await?;
+        for event in events {
+            let verb = Verb::SendEvent { event: Box::new(event.clone()), waiting_only: true };
+            let request = Request { plan: plan.clone(), actor: "sender".into(), answer: None, verb };
+            link.send_request(shard, &Inbox::Request(Box::new(request)).fields()).await?;
+        }
     }
     Ok(())
 }
