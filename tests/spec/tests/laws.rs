@@ -6,7 +6,7 @@ use std::io::{Write, stderr};
 use goalmill_spec::{Case, Survey, Verdict, check_engine, shrink, survey};
 
 /// Random plans of a run of CI.
-const PLANS: u64 = 3_000;
+const PLANS: u64 = 8_000;
 
 #[test]
 fn the_engine_keeps_the_laws_on_random_plans() {

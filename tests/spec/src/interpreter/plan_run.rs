@@ -497,7 +497,8 @@ impl PlanRun {
     /// Law 1.1: how a plan ends whose steps have all ended.
     fn outcome(&self) -> End {
         let mut status = PlanStatus::Completed;
-        for (i, step) in self.steps.iter().enumerate().filter(|(_, step)| step.part == Part::Main) {
+        let counts = |step: &StepRun| matches!(step.part, Part::Main | Part::Undo);
+        for (i, step) in self.steps.iter().enumerate().filter(|(_, step)| counts(step)) {
             let is_handled = self.handlers(i).any(|handler| handler.status() == Some(StepStatus::Completed));
             let has_handlers = self.handlers(i).next().is_some();
             let is_tolerated = step.spec.on_failure == OnFailure::Continue || self.plan.continue_on_failure;
