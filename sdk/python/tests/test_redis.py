@@ -107,7 +107,7 @@ def test_a_worker_follows_sentinel_to_the_new_primary(tmp_path: Path, stack: con
         (tmp_path / name).mkdir()
     config = tmp_path / "sentinel.conf"
     config.write_text(f"port {port}\ndir {tmp_path}\nsentinel monitor plans 127.0.0.1 {first} 1\n"
-                      "sentinel down-after-milliseconds plans 500\nsentinel failover-timeout plans 5000\n")
+                      "sentinel down-after-milliseconds plans 2000\nsentinel failover-timeout plans 5000\n")
     primary, replica, sentinel = redis.Redis(port=first), redis.Redis(port=second), redis.Redis(port=port)
 
     def answers(of: redis.Redis) -> bool:

@@ -97,7 +97,7 @@ test('a worker follows Sentinel to the new primary', async () => {
   primary.disconnect();
   const port = await freePort();
   const config = join(folder, 'sentinel.conf');
-  writeFileSync(config, `port ${port}\ndir ${folder}\nsentinel monitor plans 127.0.0.1 ${first.port} 1\nsentinel down-after-milliseconds plans 500\nsentinel failover-timeout plans 5000\n`);
+  writeFileSync(config, `port ${port}\ndir ${folder}\nsentinel monitor plans 127.0.0.1 ${first.port} 1\nsentinel down-after-milliseconds plans 2000\nsentinel failover-timeout plans 5000\n`);
   const sentinel = start(process.env.REDIS_SERVER || 'redis-server', [config, '--sentinel']);
   const asked = new Redis({ port, retryStrategy: () => 50 });
   asked.on('error', () => {});
