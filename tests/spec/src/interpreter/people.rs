@@ -133,7 +133,8 @@ impl PlanRun {
         }
     }
 
-    /// A step of which one speaks that has not ended stays, and so does a completed one without `undo`. A plan has steps.
+    /// A step of which one speaks that has not ended stays, and so does a completed one without `undo`. A plan has steps, be
+    /// it undo steps of what was taken out before.
     fn may_remove(&self, i: usize, world: &mut World<'_>) -> bool {
         let step = &self.steps[i];
         let id = &step.spec.id;
@@ -150,7 +151,7 @@ impl PlanRun {
         is_there(step)
             && (has_undo || step.status() != Some(StepStatus::Completed))
             && !others().any(|other| !other.is_ended() && speaks(other))
-            && (others().any(is_there) || has_undo && self.may_be_done(i, world))
+            && (others().any(|other| other.part != Part::Removed) || has_undo && self.may_be_done(i, world))
     }
 
     fn may_be_done(&self, i: usize, world: &mut World<'_>) -> bool {
