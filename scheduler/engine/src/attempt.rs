@@ -34,7 +34,7 @@ impl PlanState {
             attempt: step.attempt,
             token: self.token(i, context.token_key).expect("the step exists"),
             agent_type,
-            action: self.action_of(i).to_owned(),
+            action: self.action(i).unwrap_or_default().to_owned(),
             description: spec.description.clone(),
             inputs,
             expected_outputs: spec.expected_outputs.clone(),
@@ -52,13 +52,6 @@ impl PlanState {
 }
 
 impl PlanState {
-    /// What the next attempt of a step is asked to do.
-    pub(crate) fn action_of(&self, i: StepIndex) -> &str {
-        let spec = &self.plan.steps[i];
-        let fallback = spec.fallback.as_ref().filter(|_| self.steps[i].fallback);
-        fallback.and_then(|fallback| fallback.action.as_ref()).unwrap_or(&spec.action)
-    }
-
     /// The same for all attempts at the same work: one for each iteration, and in an undo step one for all that it undoes.
     fn idempotency_key(&self, i: StepIndex) -> String {
         let mut key = format!("{}:{}", self.accepted.plan_id, self.plan.steps[i].id);
@@ -109,7 +102,7 @@ impl Turn<'_> {
     /// Why the agent type of a step must not do its action: cards change after a plan is routed, and some agent types get
     /// theirs later.
     fn refused_by_card(&self, i: StepIndex) -> Option<Failure> {
-        self.context.cards.refusal(self.state.queue(i)?, self.state.action_of(i))
+        self.context.cards.refusal(self.state.queue(i)?, self.state.action(i)?)
     }
 
     /// Sends a step to a worker after a cache miss.

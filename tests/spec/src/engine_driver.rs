@@ -52,7 +52,6 @@ struct Driver<'c> {
 }
 
 /// What an agent sends.
-#[derive(Clone)]
 enum Sent {
     Report(Report),
     /// The outcome of an accepted task.

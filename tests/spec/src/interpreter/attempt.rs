@@ -42,7 +42,7 @@ impl PlanRun {
         };
         let cached = world.cached(self.cache_key(*i, &inputs.value()).as_ref());
         let step = &mut self.steps[*i];
-        if let Some(outputs) = cached.filter(|outputs| step.misses(&outputs.value()).is_none()) {
+        if let Some(outputs) = cached.filter(|outputs| !step.misses(&outputs.value())) {
             // Nothing was done that could be undone.
             step.outputs = Some(outputs);
             return step.end(StepStatus::Completed);
@@ -227,7 +227,7 @@ impl PlanRun {
         step.piece().unknown |= is_unknown;
         match act.does {
             Does::Answer(outputs) => {
-                if step.misses(&outputs).is_some() {
+                if step.misses(&outputs) {
                     // It was done, and its answer is refused.
                     step.piece().unknown = true;
                     return self.fail(i, failure(FailureClass::ConstraintViolation, UNEXPECTED), world);

@@ -138,9 +138,9 @@ impl StepRun {
         }
     }
 
-    /// An output that is expected, and missing.
-    pub(super) fn misses(&self, outputs: &Value) -> Option<&String> {
-        self.spec.expected_outputs.iter().find(|name| outputs.get(name.as_str()).is_none())
+    /// Whether an expected output is missing.
+    pub(super) fn misses(&self, outputs: &Value) -> bool {
+        self.spec.expected_outputs.iter().any(|name| outputs.get(name).is_none())
     }
 
     /// Whether an agent does it.
