@@ -42,7 +42,7 @@ pub(crate) struct DoneWork {
 }
 
 /// When the last attempt at a piece of work was sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// The number of the event.
     pub(crate) seq: u64,

@@ -144,8 +144,7 @@ impl Turn<'_> {
     fn cancel_attempts(&mut self, why: &str, keeps: bool) {
         for i in self.state.indices() {
             let is_kept = keeps && self.state.plan.steps[i].is_cleanup();
-            let waits = matches!(self.status_of(i), StepStatus::Ready | StepStatus::Retrying);
-            let may_begin = is_kept && waits;
+            let may_begin = is_kept && matches!(self.status_of(i), StepStatus::Ready | StepStatus::Retrying);
             if !self.status_of(i).is_in_flight() && !self.state.steps[i].awaits_plan() && !may_begin {
                 continue;
             }
@@ -156,7 +155,7 @@ impl Turn<'_> {
                 }
                 continue;
             }
-            if !keeps && self.state.has_sub_plan(i) {
+            if self.state.has_sub_plan(i) {
                 self.ask_sub_plan(i, Verb::Cancel { reason: "the plan around it has ended".into() });
             } else {
                 self.cancel_attempt(i);

@@ -12,7 +12,7 @@ use redis::cmd;
 use redis::streams::{StreamRangeReply, StreamReadReply};
 use serde_json::{Value, json};
 
-use crate::roles::{connection, installation, refusals, server};
+use crate::roles::{connection, installation, installation_of, refusals, server};
 
 /// Names and values of fields.
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -265,11 +265,7 @@ async fn the_list_of_refused_submissions_is_bounded() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_producer_of_a_namespace_needs_no_more_than_its_stream() -> Result<()> {
     let server = server().await?;
-    let mut it = installation(&server).await?;
-    let open = it.schedulers.remove(0);
-    it.settings.scheduler.goal_streams.insert("research".into());
-    it.add_scheduler().await?;
-    open.stop().await;
+    let it = installation_of(&server, "research").await?;
     let client = connection(&server, "client-research").await?;
     let id = submit(&client, "goalmill:goals:research", &[("plan", &plan("x"))]).await?;
     let ended = result(&client, &format!("research/{id}")).await?;

@@ -157,6 +157,16 @@ pub async fn installation(server: &RedisServer) -> Result<Installation> {
     Ok(it)
 }
 
+/// The same, whose scheduler reads the stream of a namespace, too.
+pub async fn installation_of(server: &RedisServer, namespace: &str) -> Result<Installation> {
+    let mut it = installation(server).await?;
+    let open = it.schedulers.remove(0);
+    it.settings.scheduler.goal_streams.insert(namespace.into());
+    it.add_scheduler().await?;
+    open.stop().await;
+    Ok(it)
+}
+
 /// A plan with a failure, a retry and a payload that is put into a key of its own.
 fn plan() -> String {
     let mut fails = step("fails", "fail", &["a"], json!({}));
@@ -335,11 +345,7 @@ async fn a_worker_drains_and_serves_one_agent_type_only_with_users_of_fewer_righ
 #[tokio::test(flavor = "multi_thread")]
 async fn a_producer_of_one_namespace_submits_for_no_other() -> Result<()> {
     let server = server().await?;
-    let mut it = installation(&server).await?;
-    let open = it.schedulers.remove(0);
-    it.settings.scheduler.goal_streams.insert("research".into());
-    it.add_scheduler().await?;
-    open.stop().await;
+    let it = installation_of(&server, "research").await?;
     let producer = connection(&server, "client-research").await?;
     for (id, namespace) in [("own", None), ("named", Some("research")), ("foreign", Some("blue"))] {
         let mut goal = json!({"description": "x"});
