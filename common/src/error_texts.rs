@@ -1132,9 +1132,20 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "FACT_UNREAD",
-                "A part of the goal looks like a constraint but was not understood (`by 05/06/2027` has two \
-                readings; `by Friday`). Steps get it word for word. Write it in another form, or as a \
-                constraint.",
+                "A number of the goal belongs to no fact that the planner reads (`3 reports`, `by 6 May`). Steps get \
+                the text of the goal as it is. State the number as a constraint if a rule is to use it.",
+            ),
+            (
+                "GOAL_NOT_ADDRESSED",
+                "The plan of a model is valid, but no step has a word of the goal, in its texts or in the name of its \
+                action. It has a confidence of at most 0.3, and waits for approval if it may change something \
+                (`planner.approve_guesses`). Read it before it runs; a larger model may plan better.",
+            ),
+            (
+                "PROMPT_COPIED",
+                "An input of a step is a sentence of the instructions that the model got. The plan has a confidence of \
+                at most 0.3, and waits for approval if it may change something (`planner.approve_guesses`). Read it \
+                before it runs; a larger model may plan better.",
             ),
             (
                 "PLANNER_FALLBACK",

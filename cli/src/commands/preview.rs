@@ -1,6 +1,7 @@
 //! Shows a validated plan that does not run.
 
 use goalmill_client::ClientError;
+use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::{PlanningProgress, Preview, SecondsFrom};
 use indicatif::ProgressBar;
@@ -10,7 +11,10 @@ use super::graph;
 use crate::context::CommandContext;
 use crate::exit::Failed;
 use crate::output::{Palette, Screen, Tone, while_reporting};
-use crate::watch::{limits, short};
+use crate::watch::{cut, limits, short};
+
+/// Characters of the inputs of one step.
+const INPUTS_CHARS_MAX: usize = 240;
 
 /// Plans a goal; a terminal shows the model that is asked, the mode and the tokens of its answers so far.
 ///
@@ -76,17 +80,34 @@ fn preview_text(preview: &Preview, palette: Palette) -> String {
         let nodes: Vec<graph::Node> = plan.steps.iter().map(graph::Node::of_step).collect();
         text.push('\n');
         text.push_str(&graph::tree(&nodes, palette));
+        text.push('\n');
+        plan.steps.iter().for_each(|step| text.push_str(&step_text(step, palette)));
+        if plan.approve.is_some() {
+            text.push_str("  a person approves the plan before it starts\n");
+        }
     }
     text
 }
 
-/// The facts that were read, and what the steps get in the words of the goal.
+/// What one step does: its action, its description and its inputs as they are written.
+fn step_text(step: &Step, palette: Palette) -> String {
+    let action = if step.action.is_empty() { String::new() } else { format!(" · {}", step.action) };
+    let described = [step.description.as_str()].into_iter().filter(|text| !text.is_empty());
+    let described: String = described.map(|text| format!(" · {}", short(text))).collect();
+    let inputs = match step.inputs.value() {
+        Value::Object(inputs) if !inputs.is_empty() => {
+            let inputs = limits(inputs.iter().filter(|(_, value)| !value.is_null()));
+            palette.tone(Tone::Dim, format!("      {}\n", cut(&inputs, INPUTS_CHARS_MAX)))
+        }
+        _ => String::new(),
+    };
+    format!("  {}{action}{described}\n{inputs}", step.id)
+}
+
+/// The facts that were read.
 fn facts_text(facts: &Map<String, Value>) -> String {
-    let read = limits(facts.iter().filter(|(name, _)| *name != "details"));
-    let details = facts.get("details").and_then(Value::as_array).into_iter().flatten();
-    let details: Vec<String> = details.filter_map(Value::as_str).map(|detail| format!("`{}`", short(detail))).collect();
-    let line = |head: &str, text: String| if text.is_empty() { text } else { format!("  {head}: {text}\n") };
-    line("read", read) + &line("passed on word for word", details.join(", "))
+    let read = limits(facts.iter());
+    if read.is_empty() { read } else { format!("  read: {read}\n") }
 }
 
 /// Where the steps' seconds come from, as `(2 steps measured, 1 unknown)`; empty when there is none.
@@ -127,13 +148,23 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_and_what_is_passed_on_are_two_lines() {
+    fn a_step_is_shown_with_its_action_its_description_and_its_inputs() {
+        let step = json!({"id": "hotels", "agent_type": "hotel_agent", "action": "search_hotels", "description": "Find a hotel",
+                          "inputs": {"nights": 3, "flight": "{{ steps.flights.outputs.best }}", "rooms": null}});
+        let step: Step = serde_json::from_value(step).expect("it is a step");
+        let expected =
+            "  hotels · search_hotels · Find a hotel\n      flight {{ steps.flights.outputs.best }} · nights 3\n";
+        assert_eq!(step_text(&step, Palette::new(false)), expected);
+        assert_eq!(step_text(&Step::new("a", "b"), Palette::new(false)), "  a\n");
+    }
+
+    #[test]
+    fn facts_are_one_line() {
         let text = |facts: Value| facts_text(facts.as_object().expect("facts are an object"));
         assert_eq!(
-            text(json!({"destination": "Paris", "details": ["by train", "no fish"]})),
-            "  read: destination Paris\n  passed on word for word: `by train`, `no fish`\n"
+            text(json!({"destination": "Paris", "travellers": 2})),
+            "  read: destination Paris · travellers 2\n"
         );
-        assert_eq!(text(json!({"destination": "Paris"})), "  read: destination Paris\n");
         assert_eq!(text(json!({})), "");
     }
 }

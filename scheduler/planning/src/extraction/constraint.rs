@@ -1,11 +1,8 @@
 //! Reads the facts that a caller states as constraints; they take precedence over the text.
 
-use std::collections::BTreeMap;
-
 use jiff::civil::Date;
 use serde_json::{Map, Value};
 
-use super::date::Month;
 use super::duration::Duration;
 use super::money::Money;
 use super::words::Text;
@@ -32,34 +29,10 @@ fn take_over_fact(facts: &mut GoalFacts, name: &str, value: &Value, today: Date)
             let stay = small(value).map(|nights| Duration { days: days.unwrap_or(nights), nights });
             set(&mut facts.duration, stay)
         }
-        "month" => set(&mut facts.month, date(value, today).1),
-        "start" | "start_date" => set(&mut facts.start, date(value, today).0),
-        "end" | "end_date" => set(&mut facts.end, date(value, today).0),
-        "deadline" | "due" | "due_date" => {
-            let is_read = set(&mut facts.deadline, date(value, today).0);
-            if is_read {
-                facts.deadline_is_exclusive = false;
-                facts.assumed.remove("deadline");
-            }
-            is_read
-        }
+        "month" => set(&mut facts.month, date::read_alone(value.as_str().unwrap_or_default(), today).1),
         "destination" | "city" | "to" | "place" => set(&mut facts.destination, text(value)),
         "origin" | "from" => set(&mut facts.origin, text(value)),
-        "topic" => set(&mut facts.topic, text(value)),
-        "dataset" | "data" | "source" => set(&mut facts.dataset, text(value)),
         "travellers" | "travelers" | "people" | "adults" => set(&mut facts.travellers, small(value)),
-        "files" => serde_json::from_value(value.clone()).is_ok_and(|files| {
-            facts.files = files;
-            true
-        }),
-        "details" => serde_json::from_value(value.clone()).is_ok_and(|details: Vec<String>| {
-            facts.details.extend(details);
-            true
-        }),
-        "counts" => serde_json::from_value(value.clone()).is_ok_and(|counts: BTreeMap<String, u32>| {
-            facts.counts.extend(counts);
-            true
-        }),
         _ => false,
     }
 }
@@ -69,10 +42,6 @@ fn set<T>(fact: &mut Option<T>, value: Option<T>) -> bool {
     let is_read = value.is_some();
     *fact = value.or(fact.take());
     is_read
-}
-
-fn date(value: &Value, today: Date) -> (Option<Date>, Option<Month>) {
-    date::read_alone(value.as_str().unwrap_or_default(), today)
 }
 
 fn text(value: &Value) -> Option<String> {

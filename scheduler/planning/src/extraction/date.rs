@@ -1,10 +1,10 @@
-//! Reads calendar dates and what they are for: `by 3 May`, `before 2027-05-06`, `from 3 to 7 May`, `in May`.
+//! Reads the month of a stay: `a trip in May`; and one day or month on its own.
 
 use jiff::civil::Date;
 use serde::Serialize;
 
 use super::duration::has_length;
-use super::words::{Text, Use};
+use super::words::Text;
 
 /// A calendar month.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -15,43 +15,18 @@ pub struct Month {
     pub year: i16,
 }
 
-/// The dates of a goal.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct When {
-    /// The first and the last day.
-    pub span: Option<(Date, Date)>,
-    pub deadline: Option<Deadline>,
-}
-
-/// The day by which something is to be reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Deadline {
-    pub date: Date,
-    /// Whether the day itself is too late.
-    pub is_exclusive: bool,
-    /// What was chosen where the text is open.
-    pub assumed: Option<&'static str>,
-}
-
 /// The day of a time in Unix milliseconds, in UTC; the last one that there is for a time beyond it.
 pub(super) fn day_of(now_ms: u64) -> Date {
     let ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
     jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX).to_zoned(jiff::tz::TimeZone::UTC).date()
 }
 
-/// Two deadlines or two spans are none: which one is meant is not certain.
-pub(super) fn read(text: &Text, today: Date) -> When {
-    let span = only(text, |at| span_at(text, at, today));
-    let deadline = only(text, |at| deadline_at(text, at, today));
-    When { span, deadline }
-}
-
 /// `a trip in May`, `5 days in Rome in May`: the month of what has a length. It is read behind the other facts.
 pub(super) fn month(text: &Text, today: Date) -> Option<Month> {
     only(text, |at| {
-        let is_led = text.before(at, 1) == "in" && text.read_as(at) == Use::Unread;
+        let is_led = text.before(at, 1) == "in" && !text.is_read(at);
         let before = at.checked_sub(2).filter(|before| text.clause_start(at) <= *before);
-        let is_certain = before.is_none_or(|i| text.is_constraint(i) || has_length(text.lower(i)));
+        let is_certain = before.is_none_or(|i| text.is_read(i) || has_length(text.lower(i)));
         month_at(text, at, today).filter(|_| is_led && is_certain)
     })
 }
@@ -76,70 +51,8 @@ fn only<T: PartialEq>(text: &Text, find: impl Fn(usize) -> Option<(T, usize)>) -
         (found, from) = (Some(value), next);
         places.push((at, next));
     }
-    places.into_iter().for_each(|(at, next)| text.note_constraint(at, next));
+    places.into_iter().for_each(|(at, next)| text.mark(at, next));
     found
-}
-
-/// `by 3 May`, `before May`, `until 2027-05-06`, `due on May 3`, `deadline: 3 May`.
-fn deadline_at(text: &Text, at: usize, today: Date) -> Option<(Deadline, usize)> {
-    if text.read_as(at) != Use::Unread {
-        return None;
-    }
-    let back = 1 + usize::from(matches!(text.before(at, 1), "the" | "on" | "is" | ":"));
-    let lead = text.before(at, back);
-    let is_exclusive = lead == "before";
-    let is_deadline = match lead {
-        "by" => true,
-        // `3 days before 3 May`
-        "before" => !["day", "days", "week", "weeks", "month", "months"].contains(&text.before(at, back + 1)),
-        // `embargoed until 3 May`, `open until 3 May`: how long something stays so.
-        "until" => {
-            let state = text.before(at, back + 1);
-            !state.ends_with("ed") && !["open", "valid", "away", "available", "free"].contains(&state)
-        }
-        "due" | "deadline" => true,
-        _ => false,
-    };
-    is_deadline.then_some(())?;
-    if let Some((date, next)) = day_at(text, at, today) {
-        // A past day is an event, not a deadline.
-        return (date >= today).then_some((Deadline { date, is_exclusive, assumed: None }, next));
-    }
-    let (month, next) = month_at(text, at, today)?;
-    let first = Date::new(month.year, month.number, 1).ok()?;
-    let (date, assumed) = match is_exclusive {
-        true => (first, "the first day of the month"),
-        false => (first.last_of_month(), "the last day of the month"),
-    };
-    Some((Deadline { date, is_exclusive, assumed: Some(assumed) }, next))
-}
-
-/// `from 3 to 7 May`, `from May 3 until May 6`, `between 3 and 7 May`.
-fn span_at(text: &Text, at: usize, today: Date) -> Option<((Date, Date), usize)> {
-    let lead = text.before(at, 1);
-    matches!(lead, "from" | "between").then_some(())?;
-    let is_link = |at: usize| {
-        if lead == "between" { text.lower(at) == "and" } else { ["to", "until", "-", "–"].contains(&text.lower(at)) }
-    };
-    let (first, last, next) = match day_at(text, at, today) {
-        Some((first, link)) if is_link(link) => {
-            // `May 3 to 6`
-            let of_month = || {
-                let (day, next) = day_number(text, link + 1)?;
-                Some((Date::new(first.year(), first.month(), day).ok()?, next))
-            };
-            let (last, next) = day_at(text, link + 1, first).or_else(of_month)?;
-            (first, last, next)
-        }
-        Some(_) => return None,
-        // `3 to 7 May`
-        None => {
-            let (day, link) = day_number(text, at).filter(|(_, link)| is_link(*link))?;
-            let (last, next) = day_at(text, link + 1, today)?;
-            (Date::new(last.year(), last.month(), day).ok()?, last, next)
-        }
-    };
-    (first <= last && last >= today).then_some(((first, last), next))
 }
 
 /// `2027-05-03`, `3 May`, `3rd of May 2027`, `May 3, 2027`, and the index after it. A day without a year is the next such day.
@@ -224,96 +137,61 @@ mod tests {
     /// A Saturday.
     const TODAY: Date = Date::constant(2026, 11, 21);
 
-    fn when(text: &str) -> (When, Option<Month>) {
-        let text = Text::new(text);
-        (read(&text, TODAY), month(&text, TODAY))
+    fn month_of(text: &str) -> Option<(i8, i16)> {
+        month(&Text::new(text), TODAY).map(|month| (month.number, month.year))
     }
 
     #[test]
-    fn the_words_before_a_date_make_it_a_deadline() {
-        for (text, date, is_exclusive) in [
-            ("by 12 October", "2027-10-12", false),
-            ("by Oct 12", "2027-10-12", false),
-            ("before December 15", "2026-12-15", true),
-            ("until 5 December", "2026-12-05", false),
-            ("the deadline is May 3rd", "2027-05-03", false),
-            ("deadline: 3 May", "2027-05-03", false),
-            ("due on 3rd of May 2028", "2028-05-03", false),
-            ("finish it by 2027-02-01", "2027-02-01", false),
-            ("by May 3, 2027", "2027-05-03", false),
-            ("by June", "2027-06-30", false),
-            ("before June", "2027-06-01", true),
-            ("by 29 February", "2028-02-29", false),
-        ] {
-            let (found, month) = when(text);
-            let deadline = found.deadline.as_ref().map(|d| (d.date.to_string(), d.is_exclusive));
-            assert_eq!(deadline, Some((date.into(), is_exclusive)), "{text}");
-            assert_eq!((found.span, month), (None, None), "{text}");
-        }
+    fn the_month_of_a_stay_is_read() {
+        assert_eq!(month_of("a trip in May"), Some((5, 2027)));
+        assert_eq!(month_of("a trip in December"), Some((12, 2026)));
+        assert_eq!(month_of("a trip in May 2029"), Some((5, 2029)));
     }
 
     #[test]
-    fn spans_and_months_are_read() {
-        for (text, first, last) in [
-            ("from 3 to 7 May", "2027-05-03", "2027-05-07"),
-            ("from May 3 to May 6", "2027-05-03", "2027-05-06"),
-            ("from May 3 to 6", "2027-05-03", "2027-05-06"),
-            ("from 3 May until 10 May", "2027-05-03", "2027-05-10"),
-            ("between 1 and 5 March", "2027-03-01", "2027-03-05"),
-            ("from 28 December to 3 January", "2026-12-28", "2027-01-03"),
-            ("from 2027-05-03 to 2027-05-06", "2027-05-03", "2027-05-06"),
-        ] {
-            let (found, month) = when(text);
-            let days = found.span.map(|(first, last)| (first.to_string(), last.to_string()));
-            assert_eq!(days, Some((first.into(), last.into())), "{text}");
-            assert_eq!((found.deadline, month), (None, None), "{text}");
-        }
-        let month = |text: &str| when(text).1.map(|month| (month.number, month.year));
-        assert_eq!(month("a trip in May"), Some((5, 2027)));
-        assert_eq!(month("a trip in December"), Some((12, 2026)));
-        assert_eq!(month("a trip in May 2029"), Some((5, 2029)));
-    }
-
-    #[test]
-    fn what_is_not_certain_is_not_read() {
+    fn what_is_not_certainly_the_month_is_not_read() {
         for text in [
             "you may visit museums",
             "May I ask for help?",
             "march on to Rome",
             "Theresa May",
-            "by June Smith",
             "in May-like weather",
-            "by 2027-02-30",
-            "by 05/06/2027",
-            "by 31 April",
-            "the minutes from 3 November",
+            "by May",
             "on 3 May",
-            "embargoed until 3 May",
-            "open until 5 December",
-            "3 days before 3 May",
-            "by 3 May 2020",
-            "from 3 to 7 May 2020",
-            "not before 3 May",
-            "don't finish it by 3 May",
-            "if you are done by 3 May",
             "not in May",
-            "no trips from 3 to 7 May",
             "the film \"Seven Days in May\"",
-            "by 3 May or by 5 May",
             "a trip in May or a trip in June",
             "the shops we opened in May",
-            "the shop was open from 3 to 7 May",
-            "from 7 to 3 May",
-            "by 3",
         ] {
-            assert_eq!(when(text), (When::default(), None), "{text}");
+            assert_eq!(month_of(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn one_day_is_read_whole_or_not() {
+        for (text, day) in [
+            ("2027-05-03", "2027-05-03"),
+            ("12 October", "2027-10-12"),
+            ("Oct 12", "2027-10-12"),
+            ("December 15", "2026-12-15"),
+            ("3rd of May 2028", "2028-05-03"),
+            ("May 3, 2027", "2027-05-03"),
+            ("29 February", "2028-02-29"),
+            ("2027-02-30", ""),
+            ("31 April", ""),
+            ("05/06/2027", ""),
+            ("3 May or 4 May", ""),
+            ("3", ""),
+        ] {
+            assert_eq!(read_alone(text, TODAY).0.map(|day| day.to_string()).unwrap_or_default(), day, "{text}");
+        }
+        assert_eq!(read_alone("June", TODAY).1.map(|month| month.year), Some(2027));
     }
 
     #[test]
     fn the_days_at_the_end_of_time_do_not_overflow() {
         let last = day_of(u64::MAX);
-        assert_eq!(read(&Text::new("by 3 May"), last), When::default());
+        assert_eq!(read_alone("3 May", last).0, None);
         let month = month(&Text::new("in May"), last);
         assert!(month.is_none_or(|month| month.year >= last.year()));
     }

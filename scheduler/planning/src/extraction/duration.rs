@@ -3,7 +3,7 @@
 use goalmill_common::number::{to_u32, whole_u64};
 use serde::Serialize;
 
-use super::words::{Text, Use};
+use super::words::Text;
 
 /// A stay. Three days have three nights here unless the text counts the nights itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -44,7 +44,7 @@ pub(super) fn read_alone(text: &Text) -> Option<Duration> {
 
 fn length_at(text: &Text, at: usize) -> Option<Duration> {
     let (duration, next) = counted(text, at).or_else(|| single(text, at))?;
-    let is_free = text.read_as(at) == Use::Unread && !(text.is_glued(at) && at > text.clause_start(at));
+    let is_free = !text.is_read(at) && !(text.is_glued(at) && at > text.clause_start(at));
     // `a 3-day business trip`
     let is_one_word = matches!(text.before(next, 1), "day" | "night" | "week" | "weekend");
     let is_of_a_stay = is_one_word && (next..next + 2).any(|i| has_length(text.lower(i)));
@@ -59,7 +59,7 @@ fn length_at(text: &Text, at: usize) -> Option<Duration> {
     let is_other = ["ago", "old", "late", "later", "per", "before", "after", "notice"].contains(&text.lower(next));
     let is_certain = is_free && !is_point && !is_other && (is_of_a_stay || is_at_a_place || is_behind_a_stay);
     is_certain.then(|| {
-        text.note_constraint(at, next);
+        text.mark(at, next);
         duration
     })
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::duration::is_journey;
-use super::words::{Text, Use, WordKind};
+use super::words::{Text, WordKind};
 
 /// Largest amount that is taken for one.
 const AMOUNT_MAX: f64 = 1e12;
@@ -53,7 +53,7 @@ pub(super) fn read(text: &Text) -> Option<Money> {
     let money = budgets.first()?.0.money();
     budgets.iter().all(|(amount, _)| amount.money() == money).then_some(())?;
     for (amount, end) in &budgets {
-        text.note_constraint(amount.start, *end);
+        text.mark(amount.start, *end);
     }
     Some(money)
 }
@@ -73,7 +73,9 @@ fn limit_end(text: &Text, amount: &MoneyAmount) -> Option<usize> {
     let is_range = matches!(before(1), "-" | "–" | "to" | "and") && text.is_number(start.wrapping_sub(2))
         || matches!(after(0), "-" | "–" | "to" | "and" | "or") && amount_at(text, next + 1).is_some();
     let is_rate = matches!(after(0), "per" | "a" | "an" | "/" | "each" | "apiece" | "daily" | "monthly" | "yearly");
-    if is_range || is_rate {
+    // `the 2027 budget`
+    let is_year = amount.currency.is_none() && next == start + 1 && (1900.0..2100.0).contains(&amount.value);
+    if is_range || is_rate || is_year {
         return None;
     }
     let is_budget = |word: &str| word == "budget";
@@ -100,7 +102,7 @@ fn limit_end(text: &Text, amount: &MoneyAmount) -> Option<usize> {
     let first = start - lead;
     // `refunds up to 20 euros`: what an amount behind another noun limits is not certain.
     let is_of_the_whole = first == text.clause_start(first)
-        || text.read_as(first - 1) != Use::Unread
+        || text.is_read(first - 1)
         || is_journey(text.before(first, 1))
         || ["it", "for", "cost", "costs", "spend", "spending", "all", "total", "everything", "stay", "altogether"]
             .contains(&text.before(first, 1));
@@ -235,6 +237,7 @@ mod tests {
             "A trip under $900. The budget is $1900.",
             "lose 10 pounds by June",
             "COVID-19 EUR",
+            "Draft the 2027 budget",
         ] {
             assert_eq!(found(text), None, "{text}");
         }

@@ -2,7 +2,7 @@
 
 use super::date::month_number;
 use super::duration::is_journey;
-use super::words::{Text, Use};
+use super::words::Text;
 
 /// Longest name of a place, in words.
 const NAME_WORDS_MAX: usize = 5;
@@ -35,14 +35,14 @@ fn only(text: &Text, is_led: impl Fn(usize) -> bool) -> Option<String> {
         found = Some(name);
         places.push((at + 1, next));
     }
-    places.into_iter().for_each(|(at, next)| text.note_constraint(at, next));
+    places.into_iter().for_each(|(at, next)| text.mark(at, next));
     found
 }
 
 /// Whether the word at `at` leads to the destination: `to` of `trip to`, `in` of `3 days in`.
 fn goes_to(text: &Text, at: usize) -> bool {
     // What stands between, such as `for two`, was read already.
-    let nearest = |at| text.clause_before(at).find(|i| text.read_as(*i) == Use::Unread).map(|i| text.lower(i));
+    let nearest = |at| text.clause_before(at).find(|i| !text.is_read(*i)).map(|i| text.lower(i));
     match text.lower(at) {
         "to" => {
             // `from Boston to Paris`
@@ -51,7 +51,7 @@ fn goes_to(text: &Text, at: usize) -> bool {
             nearest(origin.unwrap_or(at)).is_some_and(is_journey)
         }
         "in" => {
-            let is_length = at > 0 && text.is_constraint(at - 1) && LENGTHS.contains(&text.lower(at - 1));
+            let is_length = at > 0 && text.is_read(at - 1) && LENGTHS.contains(&text.lower(at - 1));
             is_length || nearest(at).is_some_and(is_journey)
         }
         _ => false,
@@ -62,14 +62,14 @@ const LENGTHS: &[&str] = &["day", "days", "night", "nights", "week", "weeks", "w
 
 /// Whether the word at `at` leads to the origin: `from` behind the journey, its destination or `flying`.
 fn starts_from(text: &Text, at: usize) -> bool {
-    let before = text.clause_before(at).find(|i| !text.is_constraint(*i) || text.is_capital(*i));
+    let before = text.clause_before(at).find(|i| !text.is_read(*i) || text.is_capital(*i));
     let leads = |i: usize| is_journey(text.lower(i)) || matches!(text.lower(i), "leaving" | "departing");
-    text.lower(at) == "from" && before.is_some_and(|i| leads(i) || text.is_constraint(i))
+    text.lower(at) == "from" && before.is_some_and(|i| leads(i) || text.is_read(i))
 }
 
 /// The index after a name that begins at `at`: capitalised words, up to a sign or a word that cannot belong to it.
 fn name_end(text: &Text, at: usize) -> Option<usize> {
-    let is_free = |i: usize| text.read_as(i) == Use::Unread && month_number(text, i).is_none();
+    let is_free = |i: usize| !text.is_read(i) && month_number(text, i).is_none();
     let mut next = at;
     while next < at + NAME_WORDS_MAX && text.is_capital(next) && is_free(next) {
         next += 1;
@@ -99,7 +99,7 @@ fn ends_name(text: &Text, at: usize) -> bool {
     text.clause_start(at) == at
         || is_sign && !(text.lower(at) == "." && text.is_glued(at + 1))
         || is_end
-        || text.is_constraint(at)
+        || text.is_read(at)
 }
 
 #[cfg(test)]

@@ -24,21 +24,21 @@ impl GoalRequest {
 /// The first words of the first sentence, without polite words and constraints.
 pub(super) fn read(text: &Text) -> GoalRequest {
     let start = index(text);
-    let is_word = |at: &usize| (text.is_letters(*at) || text.is_number(*at)) && !text.is_constraint(*at);
+    let is_word = |at: &usize| (text.is_letters(*at) || text.is_number(*at)) && !text.is_read(*at);
     let words = (start..sentence_end(text, start)).filter(is_word).take(WORDS_MAX);
     GoalRequest { words: words.flat_map(|at| text.lower(at).split('\'').map(str::to_owned)).collect() }
 }
 
 /// The index of the word with which the main request begins.
 pub(super) fn index(text: &Text) -> usize {
-    let is_polite = |at: &usize| POLITE.contains(&text.lower(*at)) || text.is_constraint(*at);
+    let is_polite = |at: &usize| POLITE.contains(&text.lower(*at)) || text.is_read(*at);
     (0..text.words.len()).find(|at| !is_polite(at)).unwrap_or(0)
 }
 
 /// The main request in the words of the goal, up to the first constraint or sign.
 pub(super) fn subject(text: &Text) -> Option<String> {
     let start = index(text);
-    let ends = |at: &usize| text.is_constraint(*at) || *at > start && text.clause_start(*at) == *at;
+    let ends = |at: &usize| text.is_read(*at) || *at > start && text.clause_start(*at) == *at;
     let end = (start..text.words.len()).find(ends).unwrap_or(text.words.len());
     let subject = text.between(start, end).trim_end_matches(['.', ',', ':', ';', '!', '?', '(', ' ']);
     let subject: String = subject.chars().take(SUBJECT_CHARS_MAX).collect();

@@ -2,18 +2,6 @@
 
 use std::cell::RefCell;
 
-/// What a reader has made of a word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Use {
-    /// Nothing yet.
-    #[default]
-    Unread,
-    /// A part of a fact that describes the thing itself, such as a count.
-    Fact,
-    /// A part of a constraint, such as a deadline: a phrase before it ends here.
-    Constraint,
-}
-
 /// A piece of the text with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Word<'a> {
@@ -42,7 +30,8 @@ pub(super) struct Text<'a> {
     pub words: Vec<Word<'a>>,
     /// Whether capitals say anything: not so in a text without any lower case letter.
     has_case: bool,
-    uses: RefCell<Vec<Use>>,
+    /// For each word, whether it is part of a fact.
+    read: RefCell<Vec<bool>>,
     /// For each word, the index at which its clause begins.
     clauses: Vec<usize>,
     /// For each word, whether no fact is read from it: [`Text::is_closed`].
@@ -59,9 +48,9 @@ pub(super) struct Quantity {
 impl<'a> Text<'a> {
     pub(super) fn new(source: &'a str) -> Self {
         let words = split(source);
-        let uses = RefCell::new(vec![Use::Unread; words.len()]);
+        let read = RefCell::new(vec![false; words.len()]);
         let has_case = source.chars().any(char::is_lowercase);
-        let mut text = Self { source, words, has_case, uses, clauses: Vec::new(), closed: Vec::new() };
+        let mut text = Self { source, words, has_case, read, clauses: Vec::new(), closed: Vec::new() };
         let mut first = 0;
         for at in 0..text.words.len() {
             if text.begins_clause(at) {
@@ -93,36 +82,21 @@ impl<'a> Text<'a> {
         (self.clause_start(at)..at).rev()
     }
 
-    /// Notes what the words from `from` to before `to` were read as.
-    pub(super) fn note(&self, from: usize, to: usize, read_as: Use) {
-        let mut uses = self.uses.borrow_mut();
-        let to = to.min(uses.len());
-        for held in uses.get_mut(from..to).into_iter().flatten() {
-            *held = (*held).max(read_as);
-        }
-    }
-
-    /// Notes the words in a range of bytes as parts of a fact.
-    pub(super) fn note_bytes(&self, start: usize, end: usize) {
-        let first = self.words.partition_point(|word| word.start < start);
-        let next = self.words.partition_point(|word| word.start < end);
-        self.note(first, next, Use::Fact);
-    }
-
-    /// Notes a constraint together with the words that introduce it: `for at most` before `300 EUR`.
-    pub(super) fn note_constraint(&self, mut from: usize, to: usize) {
+    /// Marks the words from `from` to before `to` as parts of a fact, with those that introduce it: `for at most` before `300 EUR`.
+    pub(super) fn mark(&self, mut from: usize, to: usize) {
         while from > self.clause_start(from) && LEADS.contains(&self.lower(from - 1)) && !self.words[from - 1].glued {
             from -= 1;
         }
-        self.note(from, to, Use::Constraint);
+        let mut read = self.read.borrow_mut();
+        let to = to.min(read.len());
+        if let Some(words) = read.get_mut(from..to) {
+            words.fill(true);
+        }
     }
 
-    pub(super) fn read_as(&self, at: usize) -> Use {
-        self.uses.borrow().get(at).copied().unwrap_or_default()
-    }
-
-    pub(super) fn is_constraint(&self, at: usize) -> bool {
-        self.read_as(at) == Use::Constraint
+    /// Whether the word is part of a fact.
+    pub(super) fn is_read(&self, at: usize) -> bool {
+        self.read.borrow().get(at).copied().unwrap_or_default()
     }
 
     /// The source from the word `from` to before the word `to`.

@@ -1,9 +1,11 @@
-//! Plans that are valid and say nothing: the example of the prompt once more, or texts that are placeholders.
+//! Plans that are valid and wrong to see: the prompt once more, texts that are placeholders, steps of another goal.
 
 use std::collections::BTreeSet;
 
+use goalmill_common::goal::Goal;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
+use goalmill_plan::validate::names::{stem, words};
 use serde_json::Value;
 
 use super::prompt_store::Prompt;
@@ -18,19 +20,39 @@ const EMPTY_DESCRIPTIONS: [&str; 14] = [
 /// Texts of inputs that give no value, without case and punctuation.
 const EMPTY_INPUTS: [&str; 5] = ["", "string", "placeholder", "todo", "tbd"];
 
-/// What a prompt shows as an example, as far as its goal does not say the same.
+/// Words of an input that are a sentence of the prompt, at least.
+const SENTENCE_WORDS_MIN: usize = 5;
+/// Letters of a content word, at least.
+const WORD_CHARS_MIN: usize = 3;
+/// Words that every plan and every goal may have.
+const COMMON_WORDS: [&str; 60] = [
+    "the", "and", "for", "with", "from", "that", "this", "then", "than", "into", "all", "any", "are", "was", "has",
+    "have", "not", "but", "our", "your", "their", "its", "his", "her", "will", "can", "must", "should", "who", "what",
+    "when", "where", "which", "how", "please", "step", "steps", "task", "tasks", "goal", "plan", "action", "agent",
+    "run", "perform", "execute", "complete", "make", "get", "give", "use", "using", "input", "output", "outputs",
+    "result", "results", "user", "request", "general",
+];
+
+/// The plan speaks of nothing that the goal speaks of.
+pub const GOAL_NOT_ADDRESSED: &str = "GOAL_NOT_ADDRESSED";
+/// An input holds a sentence of the instructions.
+pub const PROMPT_COPIED: &str = "PROMPT_COPIED";
+
+/// What a prompt shows, as far as its goal does not say the same.
 #[derive(Clone, Debug, Default)]
 pub struct PromptExample {
     descriptions: BTreeSet<String>,
     /// Texts of inputs.
     facts: BTreeSet<String>,
+    /// The words of the system message, in lower case.
+    instructions: String,
 }
 
 impl PromptExample {
     /// The examples of a prompt are the lines of its system message that are plans.
     pub fn of(prompt: &Prompt) -> Self {
         let [system, others @ ..] = prompt.messages.as_slice() else { return Self::default() };
-        let mut example = Self::default();
+        let mut example = Self { instructions: normal(&system.text()), ..Self::default() };
         let plans = system.text().lines().filter(|line| line.starts_with('{')).map(serde_json::from_str::<Value>);
         for step in plans.flatten().filter_map(|plan| plan.get("steps")?.as_array().cloned()).flatten() {
             example.descriptions.extend(step.get("description").and_then(Value::as_str).map(normal));
@@ -48,6 +70,57 @@ impl PromptExample {
         let is_whole = !self.facts.is_empty() && plan.steps.iter().all(is_known);
         is_whole || texts(&step.inputs.value()).iter().any(|text| self.facts.contains(text))
     }
+}
+
+/// Why a valid plan is a guess: it has no content word of the goal, or an input is a sentence of the instructions.
+pub fn doubts(plan: &Plan, goal: &Goal, example: &PromptExample) -> Vec<Issue> {
+    let mut doubts = Vec::new();
+    let wanted = content_words([goal.description.as_str()]);
+    let steps: Vec<Value> = plan.steps.iter().map(|step| serde_json::to_value(step).unwrap_or_default()).collect();
+    let said: Vec<String> = steps.iter().flat_map(texts).collect();
+    if !wanted.is_empty() && wanted.is_disjoint(&content_words(said.iter().map(String::as_str))) {
+        doubts.push(Issue {
+            code: GOAL_NOT_ADDRESSED.into(),
+            pointer: "/steps".into(),
+            detail: "no step has a word of the goal".into(),
+            hint: "read the plan before it runs; a larger model may plan better".into(),
+        });
+    }
+    let said_by_goal = normal(&goal.description);
+    for (at, step) in plan.steps.iter().enumerate() {
+        let is_copied = |text: &String| {
+            let text = normal(text);
+            let is_sentence = text.split(' ').count() >= SENTENCE_WORDS_MIN;
+            is_sentence && example.instructions.contains(&text) && !said_by_goal.contains(&text)
+        };
+        if texts(&step.inputs.value()).iter().any(is_copied) {
+            doubts.push(Issue {
+                code: PROMPT_COPIED.into(),
+                pointer: format!("/steps/{at}/inputs"),
+                detail: format!("an input of step `{}` is a sentence of the instructions to the model", step.id),
+                hint: "read the plan before it runs; a larger model may plan better".into(),
+            });
+        }
+    }
+    doubts
+}
+
+/// The stems of the words that say what a text is about; a script without spaces gives pairs of neighbouring signs.
+fn content_words<'t>(texts: impl IntoIterator<Item = &'t str>) -> BTreeSet<String> {
+    let mut stems = BTreeSet::new();
+    for text in texts {
+        let outside = text.split("{{").map(|part| part.split_once("}}").map_or(part, |(_, rest)| rest));
+        for word in outside.flat_map(|part| part.split_whitespace().flat_map(words)) {
+            let has_case = word.chars().any(char::is_lowercase);
+            if has_case && word.chars().count() >= WORD_CHARS_MIN && !COMMON_WORDS.contains(&word.as_str()) {
+                stems.insert(stem(&word));
+            } else if !has_case && !word.is_ascii() {
+                let signs: Vec<char> = word.chars().collect();
+                stems.extend(signs.windows(2).map(String::from_iter));
+            }
+        }
+    }
+    stems
 }
 
 /// The steps of a plan that repeat the example or say nothing.
@@ -151,6 +224,53 @@ mod tests {
         assert!(codes(fact(), "Goal: shorten report.txt").is_empty());
         let own = vec![step("Read the report", &json!({"language": "fr"})), step("Bake", &json!({"path": "a"}))];
         assert!(codes(own, "Goal: bake bread").is_empty());
+    }
+
+    fn doubts_of(goal: &str, description: &str, inputs: &Value) -> Vec<String> {
+        let prompt = Prompt {
+            template: "plan".into(),
+            version: "1".into(),
+            messages: vec![
+                Message::system("Each step has a sentence that says what this step does."),
+                Message::user("x"),
+            ],
+        };
+        let plan = Plan { steps: vec![step(description, inputs)], ..Plan::default() };
+        let goal = Goal { description: goal.into(), ..Goal::default() };
+        doubts(&plan, &goal, &PromptExample::of(&prompt)).into_iter().map(|issue| issue.code).collect()
+    }
+
+    #[test]
+    fn a_plan_without_a_word_of_the_goal_is_a_guess() {
+        for (goal, description, inputs) in [
+            ("Bake bread", "Read the report", json!({"path": "report.txt"})),
+            (
+                "Email the newsletter to the team",
+                "Perform the task",
+                json!({"text": "{{ steps.team.outputs.newsletter }}"}),
+            ),
+            ("预订去巴黎的机票", "查询上海天气", json!({})),
+        ] {
+            assert_eq!(doubts_of(goal, description, &inputs), [GOAL_NOT_ADDRESSED], "{goal}: {description}");
+        }
+        for (goal, description, inputs) in [
+            ("Bake bread", "Start the baking", json!({})),
+            ("Bake bread", "Heat the oven", json!({"food": ["Bread"]})),
+            ("预订去巴黎的机票", "预订机票", json!({})),
+            ("Do it", "Read the report", json!({})),
+            ("42", "Read the report", json!({})),
+        ] {
+            assert_eq!(doubts_of(goal, description, &inputs), [""; 0], "{goal}: {description}");
+        }
+    }
+
+    #[test]
+    fn an_input_that_is_a_sentence_of_the_instructions_is_a_guess() {
+        let copied = json!({"text": "a sentence that says what this step does"});
+        assert_eq!(doubts_of("Bake bread", "Bake", &copied), [PROMPT_COPIED]);
+        assert_eq!(doubts_of("Bake bread", "Bake", &json!({"text": "what this step does"})), [""; 0]);
+        let goal = "Bake a sentence that says what this step does";
+        assert_eq!(doubts_of(goal, "Bake", &copied), [""; 0], "the goal says it");
     }
 
     #[test]

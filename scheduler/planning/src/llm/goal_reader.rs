@@ -4,6 +4,7 @@
 //! date or count as a few words of it. A field that the goal states itself always wins.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use goalmill_common::clock::rfc3339;
 use goalmill_common::constraint::{Constraint, ConstraintValue, Measure, NOTES, constraints, parse_value};
@@ -20,7 +21,7 @@ use super::parse_answer::{self, ParsedAnswer};
 use super::repair_loop::RepairLoop;
 use super::{LlmDeps, day, goal_context};
 use crate::PlanRequest;
-use crate::extraction::GoalFacts;
+use crate::extraction::day_of_words;
 
 /// Most entries of each list of an answer.
 const ENTRIES_MAX: usize = 16;
@@ -182,17 +183,16 @@ impl<'a> StatedFields<'a> {
         }
     }
 
-    /// The end of the day that the words name, Unix milliseconds.
+    /// The end of the day that the words name, Unix milliseconds: `by 3 May`, `before 2027-05-06`.
     fn end_of(&self, words: &str) -> Option<u64> {
-        let led = |lead: &str| {
-            let goal = Goal { description: format!("{lead}{words}"), ..Goal::default() };
-            let facts = GoalFacts::read(&goal, self.now_ms);
-            let day = facts.deadline.filter(|_| !facts.assumed.contains_key("deadline"))?;
-            if facts.deadline_is_exclusive { day.yesterday().ok() } else { Some(day) }
-        };
-        let day = led("Do it ").or_else(|| led("Do it by ")).map(|day| day.to_string());
-        let value = parse_value("deadline", &day.unwrap_or_else(|| words.to_owned()).into()).0;
-        if let ConstraintValue::Date(ms) = value { Some(ms) } else { None }
+        let words = words.trim();
+        let (lead, named) = words.split_once(' ').unwrap_or_default();
+        let lead = lead.to_lowercase();
+        let is_led = ["by", "before", "until", "due", "on"].contains(&lead.as_str());
+        let day = day_of_words(if is_led { named } else { words }, self.now_ms);
+        let day = if lead == "before" { day.and_then(|day| day.yesterday().ok()) } else { day };
+        let day = day.map_or_else(|| words.to_owned(), |day| day.to_string());
+        if let ConstraintValue::Date(ms) = parse_value("deadline", &day.into()).0 { Some(ms) } else { None }
     }
 
     fn take_input(&mut self, name: &str, value: Value) {
@@ -213,10 +213,15 @@ impl<'a> StatedFields<'a> {
             return None;
         }
         let text = text_of(value).filter(|text| !text.is_empty())?;
-        if text.chars().count() <= VALUE_CHARS_MAX && self.text.states(name, &text) {
+        if text.chars().count() > VALUE_CHARS_MAX || !self.text.states(name, &text) {
+            self.drop_field(pointer, &format!("`{}` does not stand in the text of the goal", shorten(&text)));
+            return None;
+        }
+        let measured = measures(&Map::from_iter([(name.to_owned(), text.clone().into())]));
+        if measured.iter().all(|measure| self.text.limits(name, &text, measure)) {
             return Some(if value.is_number() { value.clone() } else { text.into() });
         }
-        self.drop_field(pointer, &format!("`{}` does not stand in the text of the goal", shorten(&text)));
+        self.drop_field(pointer, &format!("no word near `{}` makes it a limit", shorten(&text)));
         None
     }
 
@@ -260,9 +265,7 @@ struct GoalText {
 impl GoalText {
     fn new(text: &str) -> Self {
         let plain = plain(text);
-        let words = plain.split([' ', '-', '–', '/']).map(|word| word.trim_matches(PUNCTUATION).to_owned());
-        let words = words.filter(|word| !word.is_empty()).collect();
-        Self { plain, words }
+        Self { words: words_of(&plain), plain }
     }
 
     /// Whether the words stand in the text, one after the other.
@@ -287,14 +290,77 @@ impl GoalText {
         if matches!(wanted, ConstraintValue::Text(_) | ConstraintValue::OneOf(_)) {
             return false;
         }
-        (1..=AMOUNT_WORDS_MAX).any(|length| {
-            self.words.windows(length).any(|words| parse_value(name, &words.join(" ").into()).0 == wanted)
-        })
+        self.places(name, &wanted).next().is_some()
     }
+
+    /// The ranges of words that mean this value.
+    fn places(&self, name: &str, wanted: &ConstraintValue) -> impl Iterator<Item = Range<usize>> {
+        let ranges = (1..=AMOUNT_WORDS_MAX).flat_map(|length| (0..self.words.len()).map(move |at| at..at + length));
+        let means = move |at: &Range<usize>| {
+            self.words.get(at.clone()).is_some_and(|words| parse_value(name, &words.join(" ").into()).0 == *wanted)
+        };
+        ranges.filter(means)
+    }
+
+    /// Whether a word near the value makes it a limit of this measure; the measure of an agent needs none.
+    fn limits(&self, name: &str, value: &str, measure: &Measure) -> bool {
+        if matches!(measure, Measure::Named(_)) {
+            return true;
+        }
+        let wanted = parse_value(name, &value.into()).0;
+        let spelled = words_of(&plain(value));
+        let length = spelled.len().max(1);
+        let as_spelled = self
+            .words
+            .windows(length)
+            .enumerate()
+            .filter(|(_, words)| *words == spelled)
+            .map(|(at, _)| at..at + length);
+        let is_limit = |at: Range<usize>| {
+            let before = &self.words[at.start.saturating_sub(WORDS_BEFORE)..at.start];
+            let behind = &self.words[at.end..self.words.len().min(at.end + WORDS_BEHIND)];
+            let leads =
+                |word: &String| LIMIT_WORDS.contains(&word.as_str()) || limit_words(measure).contains(&word.as_str());
+            let is_amount = !matches!(measure, Measure::Cost(_)) || !is_year(&self.words[at]);
+            is_amount
+                && (before.iter().any(leads) || behind.iter().any(|word| LIMIT_WORDS_BEHIND.contains(&word.as_str())))
+        };
+        self.places(name, &wanted).chain(as_spelled).any(is_limit)
+    }
+}
+
+/// Words before and behind an amount that may make it a limit.
+const WORDS_BEFORE: usize = 4;
+const WORDS_BEHIND: usize = 3;
+/// Words before an amount that make it a limit of whatever it measures.
+const LIMIT_WORDS: [&str; 11] =
+    ["under", "below", "within", "most", "max", "maximum", "limit", "limited", "than", "exceed", "exceeding"];
+/// Words behind an amount that make it a limit.
+const LIMIT_WORDS_BEHIND: [&str; 7] = ["budget", "max", "maximum", "most", "limit", "less", "total"];
+
+/// Words before an amount that make it a limit of this measure.
+fn limit_words(measure: &Measure) -> &'static [&'static str] {
+    match measure {
+        Measure::Cost(_) => &["budget", "cost", "costs", "spend", "spending", "price", "pay", "to"],
+        Measure::Tokens => &["tokens", "token"],
+        Measure::Elapsed => &["time", "take", "takes", "in", "finish", "done"],
+        Measure::Deadline => &["by", "before", "until", "due", "deadline", "latest"],
+        Measure::Named(_) => &[],
+    }
+}
+
+/// Whether words are the number of a year, which is no amount of money.
+fn is_year(words: &[String]) -> bool {
+    matches!(words, [year] if year.len() == 4 && (year.starts_with("19") || year.starts_with("20")) && year.parse::<u16>().is_ok())
 }
 
 /// What stands around words and is none of their meaning.
 const PUNCTUATION: [char; 14] = ['.', ',', ';', ':', '!', '?', '"', '\'', '(', ')', '`', '“', '”', ' '];
+
+fn words_of(plain: &str) -> Vec<String> {
+    let words = plain.split([' ', '-', '–', '/']).map(|word| word.trim_matches(PUNCTUATION).to_owned());
+    words.filter(|word| !word.is_empty()).collect()
+}
 
 fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
@@ -363,6 +429,24 @@ fn schema() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_amount_is_a_limit_if_a_word_near_it_says_so() {
+        for (text, name, value, is_limit) in [
+            ("Plan a trip under $2,000", "budget", "$2,000", true),
+            ("Plan a trip with a $2000 budget", "budget", "2000 USD", true),
+            ("Have it done in 2 hours", "max_time", "2 hours", true),
+            ("Ship it by 2027-05-03", "deadline", "2027-05-03", true),
+            ("Arrange 45-minute interviews with three people", "max_time", "45 minutes", false),
+            ("Draft the 2027 budget", "budget", "2027", false),
+            ("Sell the piano for 700 EUR", "budget", "700 EUR", false),
+            ("Summarise what was said on 2027-05-03", "deadline", "2027-05-03", false),
+        ] {
+            let measured = measures(&Map::from_iter([(name.to_owned(), value.into())]));
+            let [measure] = measured.as_slice() else { panic!("`{name}` is measured once: {measured:?}") };
+            assert_eq!(GoalText::new(text).limits(name, value, measure), is_limit, "{text}");
+        }
+    }
 
     #[test]
     fn a_value_stands_in_the_text_or_is_the_same_amount() {

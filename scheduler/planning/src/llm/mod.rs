@@ -32,7 +32,7 @@ use super::examples::ExampleStore;
 use super::retriever::{DocumentRetriever, Passage, Retriever};
 use super::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RouteSteps};
 
-mod degenerate_plan;
+pub(crate) mod degenerate_plan;
 pub(crate) mod goal_reader;
 pub(crate) mod judge;
 pub mod overhead;

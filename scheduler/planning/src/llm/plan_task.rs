@@ -206,7 +206,10 @@ impl<'a> PlanTask<'a> {
         let strategy = self.settings.strategy;
         let valid = valid.with_policies(|plan| super::finish(plan, self.request, strategy));
         match pipeline::route_plan(self.route, valid.clone(), self.request) {
-            Ok(routed) => DraftVerdict::Valid(ValidDraft { plan, valid, routed, warnings: Vec::new() }),
+            Ok(routed) => {
+                let warnings = degenerate_plan::doubts(&plan, &self.request.goal, self.prompt_example());
+                DraftVerdict::Valid(ValidDraft { plan, valid, routed, warnings })
+            }
             Err(issues) => DraftVerdict::Invalid { draft, issues },
         }
     }

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::agent_planner::{AgentPlanner, PlanningAgents};
 use crate::calibration::ConfidenceCalibration;
 use crate::examples::ExampleStore;
+use crate::llm::degenerate_plan::{GOAL_NOT_ADDRESSED, PROMPT_COPIED};
 use crate::llm::goal_reader::read_goal;
 use crate::llm::judge::CriteriaJudge;
 use crate::llm::{LlmDeps, PromptStore};
@@ -52,7 +53,7 @@ pub struct SetupError {
 const LATE_REVISION: Duration = Duration::from_millis(500);
 
 /// Warnings of plans that rest on a guess.
-const GUESSES: [&str; 2] = ["GENERIC_PLAN", FACT_GUESSED];
+const GUESSES: [&str; 4] = ["GENERIC_PLAN", FACT_GUESSED, GOAL_NOT_ADDRESSED, PROMPT_COPIED];
 
 /// Planners in the order in which they are asked.
 pub struct Pipeline {
@@ -494,7 +495,7 @@ mod tests {
             ("Water the plants", true),
             ("Book a table for 4", true),
             ("Transfer 500 EUR to Bob", true),
-            ("Deploy the shop by 6 May", true),
+            ("Deploy the shop with a budget of 300 EUR", true),
             ("Plan a 3-day trip to Paris in May with a $2000 budget", false),
         ] {
             let goal = Goal { description: goal.into(), ..Goal::default() };

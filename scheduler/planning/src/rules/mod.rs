@@ -224,8 +224,8 @@ fn confidence(rule: &Rule, read: &GoalFacts, guessed: &Map<String, Value>) -> f6
     if rule.matching.is_some() && guessed.is_empty() { said } else { said.min(GUESS_CONFIDENCE_MAX) }
 }
 
-/// Facts that were interpreted from the text and that neither a constraint of the goal nor the rule asks for. Words that
-/// stand in the goal as they are (topic, files, places, details) are none.
+/// Facts that were interpreted from the text and that neither a constraint of the goal nor the rule asks for. Places stand
+/// in the goal as they are.
 fn guessed(rule: &Rule, request: &PlanRequest, found: &Map<String, Value>) -> Map<String, Value> {
     let stated = GoalFacts::stated(&request.goal, request.now_ms);
     let is_guess = |name: &str| {
@@ -236,7 +236,7 @@ fn guessed(rule: &Rule, request: &PlanRequest, found: &Map<String, Value>) -> Ma
 }
 
 /// Facts whose meaning is more than their words.
-const INTERPRETED: [&str; 8] = ["budget", "duration", "month", "start", "end", "deadline", "travellers", "counts"];
+const INTERPRETED: [&str; 4] = ["budget", "duration", "month", "travellers"];
 
 fn guess((name, value): (&String, &Value)) -> Issue {
     Issue {
@@ -282,8 +282,7 @@ fn success(rule: &Rule, request: &PlanRequest, read: &GoalFacts, render: &Templa
     }
     // A rule that has a line for the budget counts its parts.
     let has_total = lines.iter().any(|(line, _)| line.starts_with("total"));
-    let of_text = read.criteria().into_iter().filter(|line| !(has_total && line.starts_with("cost")));
-    lines.extend(of_text.map(|line| (line, None)));
+    lines.extend(read.criterion().filter(|_| !has_total).map(|line| (line, None)));
     Ok(lines)
 }
 

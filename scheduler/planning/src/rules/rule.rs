@@ -140,7 +140,6 @@ impl Rule {
     /// Whether the rule is about this fact: it wants it, recognises goals by it, or has it in its plan or its criteria. The
     /// days of `start` to `end` are a duration.
     pub fn asks_for(&self, fact: &str) -> bool {
-        let fact = if matches!(fact, "start" | "end") { "duration" } else { fact };
         let signals = self.matching.iter().flat_map(|matching| &matching.signals);
         let lines = self.success.iter().flat_map(|line| [Some(line.text()), line.check()]).flatten().map(str::to_owned);
         let texts = [self.plan.to_string(), Value::Object(self.inputs.clone()).to_string()].into_iter().chain(lines);

@@ -59,7 +59,7 @@ fn what_was_assumed_and_what_is_missing_is_told() {
     assert_eq!(said, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
     assert!(!inputs(&planned, "budget").as_object().is_some_and(|i| i.contains_key("budget")));
     let account = account(&planned);
-    assert_eq!((account["rule"].as_str(), account["version"].as_u64()), (Some("travel"), Some(6)));
+    assert_eq!((account["rule"].as_str(), account["version"].as_u64()), (Some("travel"), Some(7)));
     assert!(account["missing"]["budget"].is_string());
     assert_eq!(account["assumed"]["origin"], "New York");
 }
@@ -255,7 +255,7 @@ fn a_part_that_is_not_understood_is_reported_and_lowers_the_confidence() {
     let clear = plan("Deploy the shop");
     let unclear = plan("Deploy the shop by 05/06/2027");
     assert!(clear.warnings.iter().all(|warning| warning.code != "FACT_UNREAD"));
-    assert!(unclear.warnings.iter().any(|w| w.code == "FACT_UNREAD" && w.detail.contains("05/06/2027")));
+    assert!(unclear.warnings.iter().any(|w| w.code == "FACT_UNREAD" && w.detail.contains("2027")));
     assert!(unclear.confidence < clear.confidence);
 }
 
@@ -310,15 +310,15 @@ fn a_directory_of_rules_is_read_and_its_faults_are_located() {
 
 #[test]
 fn a_fact_that_nobody_asks_for_is_a_guess() {
-    let of_text = plan("Deploy the shop by 6 May");
+    let of_text = plan("Deploy the shop with a budget of 300 EUR");
     let told = |planned: &Planned| {
         let found = planned.warnings.iter().find(|warning| warning.code == FACT_GUESSED);
         found.map(|warning| warning.pointer.clone())
     };
-    assert_eq!((told(&of_text).as_deref(), of_text.confidence), (Some("/constraints/deadline"), 0.3));
-    assert_eq!(account(&of_text)["guessed"], json!(["deadline"]));
-    let mut stated = request("Deploy the shop by 6 May");
-    stated.goal.constraints.insert("deadline".into(), "2027-05-06".into());
+    assert_eq!((told(&of_text).as_deref(), of_text.confidence), (Some("/constraints/budget"), 0.3));
+    assert_eq!(account(&of_text)["guessed"], json!(["budget"]));
+    let mut stated = request("Deploy the shop with a budget of 300 EUR");
+    stated.goal.constraints.insert("budget".into(), "300 EUR".into());
     let stated = RulesPlanner::built_in().make(&stated).expect("the rule fits");
     assert_eq!((told(&stated), stated.confidence), (None, 0.6), "the goal states it");
     let paris = plan(PARIS);
