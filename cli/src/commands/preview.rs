@@ -153,7 +153,7 @@ mod tests {
                           "inputs": {"nights": 3, "flight": "{{ steps.flights.outputs.best }}", "rooms": null}});
         let step: Step = serde_json::from_value(step).expect("it is a step");
         let expected =
-            "  hotels · search_hotels · Find a hotel\n      flight {{ steps.flights.outputs.best }} · nights 3\n";
+            "  hotels · search_hotels · Find a hotel\n      nights 3 · flight {{ steps.flights.outputs.best }}\n";
         assert_eq!(step_text(&step, Palette::new(false)), expected);
         assert_eq!(step_text(&Step::new("a", "b"), Palette::new(false)), "  a\n");
     }

@@ -13,7 +13,6 @@ mod parse;
 mod search;
 mod sexpr;
 mod solution;
-mod verify;
 
 pub use check::{PlanFlaw, check};
 pub use links::{CausalLink, Dependencies, dependencies};
@@ -24,4 +23,3 @@ pub use model::{
 pub use parse::{parse_domain, parse_problem};
 pub use search::{SearchLimits, SearchOutcome, solve};
 pub use solution::{Decomposition, Event, PlanNode, Solution};
-pub use verify::{PlanLine, PlanVerdict, PlanVerifier, StepFault, parse_plan};

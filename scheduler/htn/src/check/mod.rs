@@ -24,6 +24,27 @@ pub fn check(domain: &Domain, problem: &PlanningProblem, solution: &Solution) ->
     replay.end()
 }
 
+/// Whether the actions of a solution can be done in another order and reach the goal.
+///
+/// - `order`: positions in [`Solution::plan`].
+#[cfg(test)]
+pub(crate) fn check_order(
+    domain: &Domain,
+    problem: &PlanningProblem,
+    solution: &Solution,
+    order: &[usize],
+) -> Result<(), String> {
+    let mut replay = Replay::new(domain, problem, solution).map_err(|flaw| flaw.detail)?;
+    let actions: Vec<usize> = solution.actions().collect();
+    for position in order {
+        let node = &solution.nodes[actions[*position]];
+        let action = domain.actions.iter().find(|action| action.name == node.task);
+        replay.world.act(action.ok_or("an action is unknown")?, &node.arguments)?;
+    }
+    let is_reached = replay.world.holds(&problem.goal, &Vec::new());
+    if is_reached { Ok(()) } else { Err("the goal does not hold at the end".into()) }
+}
+
 type Fact<'a> = (&'a str, Vec<&'a str>);
 type Binding<'a> = Vec<(&'a str, &'a str)>;
 

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{PlanVerifier, SearchLimits, SearchOutcome, parse_domain, parse_problem, solve};
+use crate::check::check_order;
+use crate::{SearchLimits, SearchOutcome, parse_domain, parse_problem, solve};
 
 /// Parcels are carried by vans that hold one each; written for this test.
 const DOMAIN: &str = "(define (domain parcels) (:requirements :typing :hierarchy)
@@ -63,10 +64,8 @@ proptest! {
             open.retain(|n| *n != next);
             order.push(next);
         }
-        let lines: Vec<String> = order.iter().map(|n| plan[*n].clone()).collect();
-        let verifier = PlanVerifier::new(&domain, &problem).expect("the problem is small");
-        let verdict = verifier.verify(&crate::parse_plan(&lines.join(" ")));
-        prop_assert!(verdict.is_valid(), "{verdict}: {lines:?}");
+        let verdict = check_order(&domain, &problem, &solution, &order);
+        prop_assert!(verdict.is_ok(), "{verdict:?}: {order:?} of {plan:?}");
     }
 }
 

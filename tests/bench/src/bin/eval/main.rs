@@ -19,7 +19,6 @@ mod parse;
 mod routing;
 mod rows;
 mod schedule;
-mod verify;
 
 #[derive(Parser)]
 #[command(name = "eval", about = "Measures Goalmill on real data, without a network")]
@@ -51,8 +50,6 @@ enum What {
     Dag,
     /// Keeping the steps of raw plans, and repairing plans that were damaged on purpose.
     Drafts,
-    /// Checking plans against preconditions and effects.
-    Verify,
     /// Confidence in plans against what became of them.
     Calibration,
     /// Time to the end through the real queue, against the optimum.
@@ -74,7 +71,6 @@ async fn main() -> Result<()> {
         What::Routing => routing::run(dir, &mut out)?,
         What::Dag => dag::run(dir, &mut out)?,
         What::Drafts => drafts::run(dir, &mut out, arguments.seed)?,
-        What::Verify => verify::run(dir, &mut out)?,
         What::Calibration => calibration::run(dir, &mut out)?,
         What::Schedule => schedule::run(dir, &mut out).await?,
         What::Htn => htn::run(dir, &mut out)?,
