@@ -19,7 +19,6 @@ pub mod constraint;
 pub mod criterion;
 pub mod document_format;
 pub mod error_body;
-pub mod error_texts;
 pub mod event;
 pub mod external_event;
 pub mod failure;

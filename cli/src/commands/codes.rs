@@ -1,10 +1,12 @@
 //! `explain CODE`: prints what an error code means, and what to do about it.
 
-use goalmill_common::error_texts::SECTIONS;
 use serde::Serialize;
 
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Screen, Table, Tone};
+
+/// The page of the codes, which is where their texts stand: `## Kinds: …`, `### Topic`, `#### CODE`, and the text of the code.
+const PAGE: &str = include_str!("../../../docs/errors/README.md");
 
 /// Codes that end with a number, as the agent or the program gave it, and their code in the table.
 const NUMBERED: &[(&str, &str)] = &[("HTTP_", "HTTP_NNN"), ("EXIT_", "EXIT_N"), ("SIGNAL_", "SIGNAL_N")];
@@ -71,18 +73,36 @@ fn people(code: &Code, palette: Palette) -> String {
 
 /// All codes, in the order of the page.
 fn codes() -> Vec<Code> {
-    SECTIONS
-        .iter()
-        .flat_map(|section| {
-            section.codes.iter().map(|(code, text)| Code {
+    let mut kind = "";
+    let mut codes = Vec::new();
+    for part in PAGE.split("\n## ").skip(1) {
+        for (at, topic) in part.split("\n### ").enumerate() {
+            let head = topic.lines().next().unwrap_or_default();
+            if at == 0 {
+                kind = kind_of(head);
+                continue;
+            }
+            let entries = topic.split("#### ").skip(1).filter_map(|entry| entry.split_once('\n'));
+            codes.extend(entries.map(|(code, text)| Code {
                 code,
-                kind: section.kind.as_str(),
-                about: section.title,
-                text,
+                kind,
+                about: head,
+                text: text.trim_end(),
                 page: format!("docs/errors/README.md#{}", code.to_lowercase()),
-            })
-        })
-        .collect()
+            }));
+        }
+    }
+    codes
+}
+
+/// The word for the codes of a part of the page.
+fn kind_of(heading: &str) -> &'static str {
+    match heading.split([':', ' ']).next() {
+        Some("Problems") => "problem",
+        Some("Issues") => "issue",
+        Some("Failures") => "failure",
+        _ => "note",
+    }
 }
 
 /// The code with the most pairs of letters in common, if it has most of them.
@@ -137,7 +157,7 @@ mod tests {
         let is_variable = |code: &str| code.starts_with("OTEL_") || code.ends_with("_API_KEY") || code == "OLLAMA_HOST";
         used.retain(|code| !is_variable(code));
         let missing: Vec<&String> = used.iter().filter(|code| !told.contains(code.as_str())).collect();
-        assert_eq!(missing, Vec::<&String>::new(), "`error_texts` in `common` has no text for them");
+        assert_eq!(missing, Vec::<&String>::new(), "`docs/errors/README.md` has no text for them");
         let is_used = |code: &&&str| text.contains(&format!("\"{code}\""));
         let numbered = |code: &&&str| NUMBERED.iter().any(|(_, title)| title == *code);
         let unused: Vec<&&str> = told.iter().filter(|code| !is_used(code) && !numbered(code)).collect();
@@ -158,6 +178,8 @@ mod tests {
     fn a_code_has_its_kind_and_its_topic() {
         let cycle = codes().into_iter().find(|code| code.code == "PLAN_CYCLE").expect("it is explained");
         assert_eq!((cycle.kind, cycle.about), ("issue", "The graph"));
+        let kinds: Vec<&str> = codes().chunk_by(|a, b| a.kind == b.kind).map(|codes| codes[0].kind).collect();
+        assert_eq!(kinds, ["problem", "issue", "failure", "note"]);
         assert!(!cycle.text.is_empty() && !cycle.text.contains('#'), "{}", cycle.text);
         assert_eq!(told().len(), codes().len(), "a code has two texts");
         for code in codes() {
@@ -169,16 +191,14 @@ mod tests {
         codes().iter().map(|code| code.code).collect()
     }
 
-    /// All sources below a directory, without files of tests and the table of texts.
+    /// All sources below a directory, without files of tests.
     fn sources(dir: &Path) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(dir).expect("the directory is there").flatten() {
             let path = entry.path();
             if path.is_dir() {
                 found.extend(sources(&path));
-            } else if path.extension().is_some_and(|e| e == "rs")
-                && !["tests.rs", "error_texts.rs"].iter().any(|name| path.ends_with(name))
-            {
+            } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
                 found.push(path);
             }
         }
