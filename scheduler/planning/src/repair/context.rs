@@ -100,7 +100,7 @@ impl<'r> RepairContext<'r> {
 
     pub(super) fn finish(mut self, outcome: Result<ValidPlan, Vec<Issue>>) -> RepairedDraft {
         self.sweep();
-        let mut unresolved = notation::unresolved(&self);
+        let mut unresolved = notation::issues(&self);
         unresolved.extend(placeholders::unresolved(&self));
         let outcome = match (outcome, unresolved) {
             (Ok(valid), unresolved) if unresolved.is_empty() => Ok(valid),

@@ -13,7 +13,6 @@ mod field_names;
 mod fields;
 mod ids;
 mod names;
-mod nested_plans;
 mod notation;
 mod order;
 mod placeholders;
@@ -43,9 +42,8 @@ pub struct RepairedDraft {
 
 /// Repairs a draft as far as it can be done with certainty, and validates the result.
 ///
-/// A draft that is valid comes back as it is, except that references in the notation of other formats (`<node-0>`,
-/// `#E1`) become expressions, and placeholders (`<Room ID>`) references or questions. Pure: the same draft always gives
-/// the same edits.
+/// A draft that is valid comes back as it is, except that placeholders (`<Room ID>`) become references or questions. Plans
+/// inside steps stay as they are. Pure: the same draft always gives the same edits.
 pub fn repair(draft: Value, limits: &Limits, rules: &Rules<'_>) -> RepairedDraft {
     repair_by(draft, limits, rules, false)
 }
@@ -67,9 +65,7 @@ fn repair_by(mut draft: Value, limits: &Limits, rules: &Rules<'_>, is_list: bool
         }
     };
     work.edits = renamed;
-    nested_plans::repair(&mut work, limits, is_list);
     ids::complete(&mut work);
-    notation::translate(&mut work);
     references::rename_outputs(&mut work);
     if is_list {
         sequence::complete(&mut work);

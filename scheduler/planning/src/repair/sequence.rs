@@ -4,7 +4,6 @@ use goalmill_plan::validate::{plan_field, step_field};
 use serde_json::{Value, json};
 
 use super::context::{RepairContext, StepReference};
-use super::notation;
 
 /// Makes each step wait for the one before it.
 ///
@@ -56,7 +55,7 @@ fn has_steps(document: &Value) -> bool {
 
 fn names_order(work: &RepairContext<'_>) -> bool {
     let reads = |seen: &StepReference| !seen.is_undo && !work.is_cleanup(seen.step);
-    names_dependencies(&work.draft) || work.seen().iter().any(reads) || notation::is_used(work)
+    names_dependencies(&work.draft) || work.seen().iter().any(reads)
 }
 
 /// The one place under which these steps stand.
