@@ -83,14 +83,6 @@ pub fn references_seeing(text: &str, names: &[&str]) -> Result<Vec<StepRef>, Exp
     if is_plain(text) { Ok(Vec::new()) } else { Ok(scan_seeing(text, names)?.refs) }
 }
 
-/// The steps that a cache's key sees, which sees the step's own `inputs` besides; also checks that it is well formed.
-pub fn key_references(text: &str) -> Result<Vec<StepRef>, ExpressionError> {
-    if is_plain(text) {
-        return Ok(Vec::new());
-    }
-    Ok(scan_seeing(text, &["inputs"])?.refs)
-}
-
 /// The steps that a bare expression sees, as `when` has it; also checks that it is well formed.
 pub fn condition_references(text: &str) -> Result<Vec<StepRef>, ExpressionError> {
     Ok(scan_bare(bare(text)?, &[])?.refs)

@@ -116,11 +116,6 @@ impl ModelRegistry {
         self.record(&answer.model, answer.mode, outcome, answer.cost);
     }
 
-    /// Like [`Self::record_outcome`], by the model's name; an unknown name changes nothing.
-    pub fn record_outcome_of(&self, model: &str, mode: ResponseMode, outcome: CompletionOutcome) {
-        self.record(model, mode, outcome, Usd::ZERO);
-    }
-
     fn record(&self, model: &str, mode: ResponseMode, outcome: CompletionOutcome, cost: Usd) {
         if let Some(model) = self.models.iter().find(|known| known.settings.name == model) {
             model.record_outcome(mode, outcome, cost, self.clock.now_ms());

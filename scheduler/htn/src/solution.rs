@@ -49,23 +49,6 @@ impl Solution {
     pub fn plan(&self) -> Vec<String> {
         self.actions().map(|n| format!("({})", self.nodes[n].words())).collect()
     }
-
-    /// The plan in the text format of the International Planning Competition 2020.
-    ///
-    /// Source: G. Behnke et al., "HDDL plan output", IPC 2020, track on hierarchical planning.
-    pub fn to_text(&self) -> String {
-        let mut text = String::from("==>\n");
-        for n in self.actions() {
-            text += &format!("{n} {}\n", self.nodes[n].words());
-        }
-        text += &format!("root{}\n", numbers(&self.roots));
-        for (n, node) in self.nodes.iter().enumerate() {
-            if let Some(method) = &node.method {
-                text += &format!("{n} {} -> {}{}\n", node.words(), method.name, numbers(&method.children));
-            }
-        }
-        text + "<==\n"
-    }
 }
 
 impl PlanNode {
@@ -74,8 +57,4 @@ impl PlanNode {
             std::iter::once(self.task.as_str()).chain(self.arguments.iter().map(String::as_str)).collect();
         words.join(" ")
     }
-}
-
-fn numbers(nodes: &[usize]) -> String {
-    nodes.iter().map(|n| format!(" {n}")).collect()
 }

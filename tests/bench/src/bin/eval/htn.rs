@@ -95,7 +95,7 @@ impl Group {
                     }
                 }
                 json!({
-                    "id": id, "solved": verdict.is_ok(), "plan": solution.plan(), "text": solution.to_text(),
+                    "id": id, "solved": verdict.is_ok(), "plan": solution.plan(),
                     "dependencies": before, "nodes": nodes, "ms": ms,
                 })
             }
