@@ -44,7 +44,7 @@ pub(super) fn read_alone(text: &Text) -> Option<Duration> {
 
 fn length_at(text: &Text, at: usize) -> Option<Duration> {
     let (duration, next) = counted(text, at).or_else(|| single(text, at))?;
-    let is_free = !text.is_read(at) && !(text.is_glued(at) && at > text.clause_start(at));
+    let is_free = !(text.is_read(at) || text.is_glued(at) && at > text.clause_start(at));
     // `a 3-day business trip`
     let is_one_word = matches!(text.before(next, 1), "day" | "night" | "week" | "weekend");
     let is_of_a_stay = is_one_word && (next..next + 2).any(|i| has_length(text.lower(i)));

@@ -52,7 +52,7 @@ impl PromptExample {
     /// The examples of a prompt are the lines of its system message that are plans.
     pub fn of(prompt: &Prompt) -> Self {
         let [system, others @ ..] = prompt.messages.as_slice() else { return Self::default() };
-        let mut example = Self { instructions: normal(&system.text()), ..Self::default() };
+        let mut example = Self { instructions: normal(system.text()), ..Self::default() };
         let plans = system.text().lines().filter(|line| line.starts_with('{')).map(serde_json::from_str::<Value>);
         for step in plans.flatten().filter_map(|plan| plan.get("steps")?.as_array().cloned()).flatten() {
             example.descriptions.extend(step.get("description").and_then(Value::as_str).map(normal));
