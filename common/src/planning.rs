@@ -27,6 +27,30 @@ word_enum! {
     }
 }
 
+word_enum! {
+    /// What a model may use in a plan besides steps with an action and the steps that they depend on.
+    PlanFeature {
+        /// `when` on steps.
+        Conditions = "conditions",
+        /// Dependencies with a status: `{step, is}`.
+        Statuses = "statuses",
+        /// `approve` on steps.
+        Approvals = "approvals",
+        /// Steps that ask a person.
+        Questions = "questions",
+        /// `for_each` on steps.
+        Maps = "maps",
+        /// `repeat` on steps.
+        Loops = "loops",
+        /// Steps of kind `wait`.
+        Waits = "waits",
+        /// `undo` on steps.
+        Undo = "undo",
+        /// `always` on steps.
+        Always = "always",
+    }
+}
+
 /// Who plans a goal, how, and the conditions of its plan. What is missing is up to the settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -69,6 +93,9 @@ pub struct Planning {
     /// Whether a model reads constraints, criteria, deadline and inputs from the text of the goal first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_goal: Option<ReadGoal>,
+    /// What models may use in the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub features: Option<Vec<PlanFeature>>,
     /// The plan needs the approval of a person, whichever planner makes it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub require_approval: bool,

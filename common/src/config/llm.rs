@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::planning::ReadGoal;
+use crate::planning::{PlanFeature, ReadGoal};
 
 /// How a model makes plans, and how much that may take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -21,6 +21,8 @@ pub struct LlmSettings {
     /// Whether a model reads constraints, criteria, deadline and inputs from the text of a goal before it is planned. One
     /// more call for each goal.
     pub read_goal: ReadGoal,
+    /// What models may use in a plan besides steps with an action.
+    pub features: Vec<PlanFeature>,
     /// Corrections of one model's draft.
     pub rounds_max: u32,
     /// Answers in a row without fewer issues, after which another model writes the plan.
@@ -116,6 +118,7 @@ impl Default for LlmSettings {
             candidates: 1,
             review: false,
             read_goal: ReadGoal::Off,
+            features: PlanFeature::ALL.to_vec(),
             rounds_max: 6,
             stalled_max: 2,
             tokens_max: 200_000,

@@ -3,11 +3,11 @@
 use goalmill_common::config::PlanningStrategy;
 use goalmill_common::goal::Planning;
 use goalmill_common::number::{to_u32, to_usize};
-use goalmill_common::planning::{CANDIDATES_MAX, ReadGoal, TEMPERATURE_MAX};
+use goalmill_common::planning::{CANDIDATES_MAX, PlanFeature, ReadGoal, TEMPERATURE_MAX};
 use serde_json::Value;
 
 use super::policy;
-use crate::document::{Fields, Table, Unit, wrong_type};
+use crate::document::{Fields, Table, Unit, shorten, wrong_type};
 
 /// Longest time until a fallback, in milliseconds.
 const FALLBACK_MS_MAX: u64 = 3_600_000;
@@ -25,6 +25,7 @@ const PLANNING: &Table = &[
     ("candidates", &["n_best"]),
     ("review", &["verify"]),
     ("read_goal", &[]),
+    ("features", &[]),
     ("require_approval", &["approval", "requires_approval", "approval_required"]),
     ("require_dependencies", &[]),
     ("require_fallbacks", &[]),
@@ -68,6 +69,7 @@ pub(super) fn planning(fields: &Fields<'_, '_>) -> Planning {
             "read_goal",
             &ReadGoal::ALL.iter().map(|mode| (mode.as_str(), *mode)).collect::<Vec<_>>(),
         ),
+        features: features(&inner),
         require_approval: inner.flag("require_approval").unwrap_or(false),
         require_dependencies: inner.flag("require_dependencies").unwrap_or(false),
         require_fallbacks: inner.flag("require_fallbacks").unwrap_or(false),
@@ -87,6 +89,27 @@ fn strategy(fields: &Fields<'_, '_>) -> Option<PlanningStrategy> {
         ("iterative", PlanningStrategy::Iterative),
     ];
     policy::word(fields, "strategy", &words)
+}
+
+/// A list of words; an empty one allows steps with an action only.
+fn features(fields: &Fields<'_, '_>) -> Option<Vec<PlanFeature>> {
+    let field = fields.get("features")?;
+    let at = fields.at.key(field.key);
+    let Value::Array(items) = field.value else {
+        wrong_type(fields.context, &at, field.value, "a list of words");
+        return None;
+    };
+    let feature = |(place, item): (usize, &Value)| {
+        let feature = item.as_str().and_then(PlanFeature::parse);
+        if feature.is_none() {
+            let known: Vec<String> = PlanFeature::ALL.iter().map(|feature| format!("`{feature}`")).collect();
+            let hint = format!("use {}", known.join(", "));
+            let detail = format!("`{}` is no feature of plans", shorten(&item.to_string()));
+            fields.context.error("INVALID_VALUE", &at.item(place), detail, hint);
+        }
+        feature
+    };
+    Some(items.iter().enumerate().filter_map(feature).collect())
 }
 
 fn prompt(fields: &Fields<'_, '_>) -> Option<String> {

@@ -51,7 +51,6 @@ mod tests;
 pub(super) mod tidy_step;
 mod tool_shortlist;
 
-pub(super) use plan_task::step_schema;
 pub use prompt_store::{GoalPromptError, Prompt, PromptError, PromptStore};
 pub(super) use revision_task::{keep_going, needs_changes, situation_context};
 pub use tool_shortlist::ToolShortlist;
@@ -103,6 +102,7 @@ impl LlmDeps {
             candidates: planning.candidates.unwrap_or(settings.candidates),
             review: planning.review.unwrap_or(settings.review),
             temperature: planning.temperature.or(settings.temperature),
+            features: planning.features.clone().unwrap_or_else(|| settings.features.clone()),
             ..settings.clone()
         }
     }

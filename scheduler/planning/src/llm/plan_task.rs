@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::degenerate_plan::{self, PromptExample};
 use super::parse_answer::{self, ParsedAnswer};
-use super::plan_schema::{KnownStep, PlanVocabulary, SpokenFields};
+use super::plan_schema::{KnownStep, PlanVocabulary, features};
 use super::prompt_data::PromptData;
 use super::prompt_store::{Prompt, PromptError};
 use super::repair_loop::{DraftVerdict, GenerationTask};
@@ -81,8 +81,6 @@ pub struct PlanTask<'a> {
     pub arrived: Option<Arrived>,
     /// There is a plan that holds already: a better one is wanted of the same author's draft, or none.
     pub holds: bool,
-    /// The draft has steps that could be one map.
-    pub wants_maps: bool,
 }
 
 /// When the steps of an answer came.
@@ -130,7 +128,6 @@ impl<'a> PlanTask<'a> {
             frozen: Vec::new(),
             arrived: None,
             holds: false,
-            wants_maps: false,
         }
     }
 
@@ -233,8 +230,7 @@ impl<'a> PlanTask<'a> {
             plans: self.stored().views().cloned().collect(),
             fallbacks: self.request.goal.planning.require_fallbacks,
             parts: is_hierarchical && self.request.limits.depth_max > 0,
-            lists: false,
-            spoken: SpokenFields::of(&self.request.goal.description),
+            features: self.settings.features.clone(),
             output_tokens_max: self.settings.output_tokens_max,
         }
     }
@@ -249,6 +245,7 @@ impl<'a> PlanTask<'a> {
         context["today"] = day(self.request.now_ms).into();
         context["strategy"] = self.settings.strategy.as_str().into();
         context["limits"] = super::limits_context(&self.request.limits);
+        context["features"] = json!(features::lines(&self.settings.features));
         context["require"] = super::requirements_context(&self.request.goal.planning);
         if template == "plan" {
             let prompt = self.request.goal.planning.prompt.as_deref();
@@ -330,15 +327,11 @@ impl GenerationTask for PlanTask<'_> {
     }
 
     fn want(&self, before: Option<&Value>) -> ResponseFormat {
-        let mut vocabulary = self.vocabulary();
-        let steps_max = self.request.limits.planned_steps_max;
-        let is_long = before.and_then(parse_answer::steps).is_some_and(|(_, steps)| steps.len() > steps_max);
-        vocabulary.lists = self.wants_maps || is_long;
+        let vocabulary = self.vocabulary();
         let draft = before.and_then(|draft| Some(parse_answer::steps(draft)?.1.iter().filter_map(known_step)));
         let schema = match draft {
-            _ if vocabulary.agents.is_empty() => schema(&vocabulary).into(),
             Some(steps) => vocabulary.correction(steps.collect(), &self.frozen_ids()),
-            None => vocabulary.plan(steps_max),
+            None => vocabulary.plan(self.request.limits.planned_steps_max),
         };
         ResponseFormat::Json { name: "plan".into(), schema }
     }
@@ -452,57 +445,9 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// The form of a plan of agents that are not known.
-pub fn schema(vocabulary: &PlanVocabulary) -> Value {
-    let text = json!({"type": "string"});
-    let texts = json!({"type": "array", "items": {"type": "string"}});
-    json!({
-        "type": "object",
-        "properties": {
-            "steps": {"type": "array", "items": step_schema(vocabulary)},
-            "remove": texts,
-            "name": text,
-        },
-        "required": ["steps"],
-    })
-}
-
 /// What a step of a draft says of itself.
 fn known_step(step: &Value) -> Option<KnownStep> {
     let text = |name: &str| step.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let is_map = step.get("for_each").is_some_and(|list| !list.is_null());
     Some(KnownStep { id: parse_answer::id(step)?, agent_type: text("agent_type"), action: text("action"), is_map })
-}
-
-/// The form of a step that is not told by the action.
-pub fn step_schema(vocabulary: &PlanVocabulary) -> Value {
-    let text = json!({"type": "string"});
-    let [agent, action] = vocabulary.names();
-    let mut schema = json!({
-        "type": "object",
-        "properties": {
-            "id": text, "description": text, "agent_type": agent, "action": action,
-            "kind": {"type": "string", "enum": ["tool", "llm", "message", "finish", "plan", "wait"]},
-            "inputs": {"type": "object"},
-            "dependencies": {"type": "array", "items": {"type": "string"}},
-            "when": text,
-            "phase": text,
-            "for_each": {"description": "a list, or an expression that gives one"},
-            "repeat": {"type": "object", "properties": {"until": text, "max": {"type": "integer"}},
-                       "required": ["until", "max"]},
-            "wait": {"type": "object", "properties": {"for": text, "until": text, "event": text, "timeout": text}},
-            "undo": {"type": "object", "properties": {"agent_type": agent, "action": action,
-                                                      "inputs": {"type": "object"}}},
-            "always": {"type": "boolean"},
-        },
-        "required": ["id", "description", "dependencies"],
-    });
-    if !vocabulary.plans.is_empty() {
-        schema["properties"]["use"] = vocabulary.plan_names();
-    }
-    if vocabulary.fallbacks {
-        schema["properties"]["fallback"] =
-            json!({"type": "object", "properties": {"agent_type": agent, "action": action}});
-    }
-    schema
 }

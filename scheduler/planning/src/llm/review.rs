@@ -104,7 +104,7 @@ async fn correct(
     let errors: Vec<Issue> = findings.iter().filter(|f| f.is_error).map(|f| f.issue(f.at)).collect();
     let advice = advice(task, &good);
     if !errors.is_empty() || !advice.is_empty() {
-        (task.holds, task.wants_maps) = (true, !advice.is_empty());
+        task.holds = true;
         let draft = serde_json::to_value(&good.plan).expect("a plan always has a JSON form");
         let has_advice_only = errors.is_empty();
         let issues = errors.into_iter().chain(advice).collect();

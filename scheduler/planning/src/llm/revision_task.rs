@@ -5,6 +5,7 @@ use goalmill_common::config::PlanningStrategy;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Step;
+use goalmill_common::planning::PlanFeature;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, RevisionStrategy};
 use goalmill_common::situation::{Situation, StepSituation};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::parse_answer::{self, ParsedAnswer};
-use super::plan_schema::{KnownStep, PlanVocabulary, RevisedPlan, SpokenFields};
+use super::plan_schema::{KnownStep, PlanVocabulary, RevisedPlan, features};
 use super::plan_task::verdict;
 use super::prompt_data::PromptData;
 use super::prompt_store::{Prompt, PromptError};
@@ -119,6 +120,11 @@ impl<'a> RevisionTask<'a> {
             is_iterative,
         }
     }
+
+    /// What the plan may use.
+    fn features(&self) -> Vec<PlanFeature> {
+        self.deps.settings_for(&self.request.situation.planning()).features
+    }
 }
 
 impl GenerationTask for RevisionTask<'_> {
@@ -129,6 +135,7 @@ impl GenerationTask for RevisionTask<'_> {
         context["agents"] = self.shortlist.context();
         context["stored_plans"] = self.request.terms.stored_plans.context();
         context["iterative"] = self.is_iterative.into();
+        context["features"] = json!(features::lines(&self.features()));
         context["limits"] = super::limits_context(&self.request.limits);
         context["note"] = note.into();
         context["today"] = day(self.request.now_ms).into();
@@ -140,7 +147,7 @@ impl GenerationTask for RevisionTask<'_> {
             .iter()
             .map(|issue| json!({"place": issue.pointer, "detail": issue.detail, "hint": issue.hint}))
             .collect();
-        let context = json!({"whole": true, "wrong": draft.to_string(), "issues": told, "note": note,
+        let context = json!({"whole": true, "features": features::lines(&self.features()), "wrong": draft.to_string(), "issues": told, "note": note,
                              "agents": self.shortlist.context(),
                              "stored_plans": self.request.terms.stored_plans.context(), "goal": goal_context(&self.request.situation.goal)});
         self.deps.prompts.render("critique", &context)
@@ -206,12 +213,10 @@ impl GenerationTask for RevisionTask<'_> {
             plans: self.request.terms.stored_plans.views().cloned().collect(),
             fallbacks: planning.require_fallbacks,
             parts: may_nest && settings.strategy == PlanningStrategy::Hierarchical,
-            lists: false,
-            spoken: SpokenFields::of(&situation.goal.description),
+            features: settings.features,
             output_tokens_max: settings.output_tokens_max,
         };
-        let schema = if vocabulary.agents.is_empty() { schema().into() } else { vocabulary.revision(plan) };
-        ResponseFormat::Json { name: "revision".into(), schema }
+        ResponseFormat::Json { name: "revision".into(), schema: vocabulary.revision(plan) }
     }
 }
 
@@ -272,23 +277,4 @@ fn short(text: &str) -> String {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
-}
-
-/// The form of a proposal for agents that are not known.
-fn schema() -> Value {
-    let strategies: Vec<&str> = RevisionStrategy::ALL
-        .iter()
-        .filter(|strategy| **strategy != RevisionStrategy::Edit)
-        .map(|strategy| strategy.as_str())
-        .collect();
-    json!({
-        "type": "object",
-        "properties": {
-            "strategy": {"type": "string", "enum": strategies},
-            "summary": {"type": "string"},
-            "changes": {"type": "array", "items": {"type": "object"}},
-            "question": {"type": "object"},
-        },
-        "required": ["strategy", "summary", "changes"],
-    })
 }

@@ -3,8 +3,7 @@
 use goalmill_llm::Tool;
 use serde_json::{Map, Value, json};
 
-use crate::llm::plan_schema::{PlanVocabulary, one_of};
-use crate::llm::step_schema;
+use crate::llm::plan_schema::{PlanVocabulary, loose_step, one_of};
 
 /// What the tools are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +19,7 @@ pub enum ToolSet {
 pub fn tools(tool_set: ToolSet, vocabulary: &PlanVocabulary, steps: &[String]) -> Vec<Tool> {
     let names = vocabulary.names();
     let [agent, action] = &names;
-    let step_schema = step_schema(vocabulary);
+    let step_schema = loose_step(vocabulary);
     let known = one_of(steps);
     let text = json!({"type": "string"});
     let flag = json!({"type": "boolean"});

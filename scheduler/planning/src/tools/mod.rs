@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::call_log::RanTool;
-use super::llm::plan_schema::{PlanVocabulary, SpokenFields};
+use super::llm::plan_schema::{PlanVocabulary, features};
 use super::llm::plan_task::PlanTask;
 use super::llm::prompt_data::PromptData;
 use super::llm::repair_loop::{AcceptedDraft, DraftVerdict, RepairLoop};
@@ -62,7 +62,9 @@ impl ToolsPlanner {
     ) -> Result<Prompt, PlanningError> {
         context["agents"] = shortlist.context();
         context["today"] = day(now_ms).into();
-        context["strategy"] = self.deps.settings_for(planning).strategy.as_str().into();
+        let settings = self.deps.settings_for(planning);
+        context["strategy"] = settings.strategy.as_str().into();
+        context["features"] = json!(features::lines(&settings.features));
         context["require"] = requirements_context(planning);
         let rendered = self.deps.prompts.render_plan("tools", planning.prompt.as_deref(), &context);
         rendered.map_err(|error| PlanningError::new(error.to_string()))
@@ -116,6 +118,7 @@ impl Planner for ToolsPlanner {
             context["status"] = status.to_string().into();
         }
         let planning = situation.planning();
+        let features = self.deps.settings_for(&planning).features;
         let data = self.prompt_data(&situation.goal).await;
         let prompt = data.add_to(self.prompt(context, &shortlist, request.now_ms, &planning)?);
         let (call_log, left) = (&request.call_log, &situation.left);
@@ -125,8 +128,7 @@ impl Planner for ToolsPlanner {
             plans: request.terms.stored_plans.views().cloned().collect(),
             fallbacks: planning.require_fallbacks,
             parts: false,
-            lists: false,
-            spoken: SpokenFields::default(),
+            features,
             output_tokens_max: self.deps.settings.output_tokens_max,
         };
         let ids: Vec<String> = situation.plan.steps.iter().map(|step| step.id.to_string()).collect();

@@ -26,6 +26,7 @@ use crate::{CallLog, CallRecorder, Terms, ToolsPlanner, pipeline};
 
 mod formats;
 mod goal_reader;
+mod meant_plans;
 mod parameters;
 mod plan_schema;
 mod review;
@@ -164,7 +165,7 @@ async fn a_plan_comes_with_its_whole_provenance() {
     assert_eq!(planned.plan.name, GOAL);
     let account = account(&planned);
     let round = &account["rounds"][0];
-    assert_eq!(round["template"], json!({"id": "plan", "version": "6"}));
+    assert_eq!(round["template"], json!({"id": "plan", "version": "7"}));
     assert_eq!((&round["model"], &round["verdict"]), (&json!("m0"), &json!("exact")));
     assert!(round["raw"].as_str().is_some_and(|raw| raw.contains("find_flight")) || round["raw_calls"].is_array());
     let prompt = round["prompt"].to_string();

@@ -1,12 +1,13 @@
 //! What the schema of a plan admits, in each form.
 
+use goalmill_common::planning::PlanFeature;
 use goalmill_common::random::Random;
 use goalmill_llm::{AnswerSchema, SchemaForm};
 use goalmill_plan::validate::{Catalogue, Rules};
 
 use super::*;
 use crate::llm::overhead::validate_answer;
-use crate::llm::plan_schema::{KnownStep, PlanVocabulary, RevisedPlan, SpokenFields};
+use crate::llm::plan_schema::{KnownStep, PlanVocabulary, RevisedPlan, features};
 use crate::llm::tool_shortlist::ToolShortlist;
 
 const STEPS_MAX: usize = 4;
@@ -50,10 +51,15 @@ fn vocabulary(agents: &[Agent]) -> PlanVocabulary {
         plans: Vec::new(),
         fallbacks: false,
         parts: false,
-        lists: false,
-        spoken: SpokenFields::default(),
+        features: Vec::new(),
         output_tokens_max: 400,
     }
+}
+
+/// The forms that servers enforce.
+fn enforced(schema: &AnswerSchema) -> [(&'static str, &Value); 2] {
+    let [grammar, strict, _] = forms(schema);
+    [grammar, strict]
 }
 
 fn forms(schema: &AnswerSchema) -> [(&'static str, &Value); 3] {
@@ -61,20 +67,35 @@ fn forms(schema: &AnswerSchema) -> [(&'static str, &Value); 3] {
         .map(|(name, form)| (name, schema.form(form)))
 }
 
+/// All that plans may use.
+pub fn all_features() -> Vec<PlanFeature> {
+    PlanFeature::ALL.to_vec()
+}
+
+/// What the id of a step says of it in the grammar form.
+fn suffix(step: &Value) -> Option<String> {
+    let action = step["action"].as_str().or_else(|| step["use"].as_str()?.split('@').next());
+    let way = || ["for", "until", "event"].into_iter().find(|way| step["wait"][way].is_string());
+    Some(match (action, step["kind"].as_str()) {
+        (Some(action), _) if step["always"] == true => format!("always_{action}"),
+        (Some(action), _) if !step["for_each"].is_null() => format!("each_{action}"),
+        (Some(action), _) => action.to_owned(),
+        (None, Some("wait")) => if way()? == "for" { "wait" } else { way()? }.to_owned(),
+        (None, Some("plan")) if !step["for_each"].is_null() => "each".to_owned(),
+        (None, Some("plan")) => "plan".to_owned(),
+        (None, _) => step.get("ask").map(|_| "ask".to_owned())?,
+    })
+}
+
 /// The same answer with the actions of new steps in their ids, as the grammar form has them: `s1` becomes `s1_send`.
-fn typed(answer: &Value) -> Value {
+pub fn with_typed_ids(answer: &Value) -> Value {
     fn gather(value: &Value, ids: &mut Vec<(String, String)>) {
-        let plan = value["use"].as_str().and_then(|plan| plan.split('@').next());
-        if let (Some(id), Some(action)) = (value["id"].as_str(), value["action"].as_str().or(plan))
-            && id.starts_with('s')
+        if let Some(id) = value["id"].as_str()
+            && id.starts_with(['s', 'i', 'e'])
             && id[1..].parse::<u32>().is_ok()
+            && let Some(suffix) = suffix(value)
         {
-            let each = match (value["for_each"].is_null(), value["always"] == true) {
-                (false, _) => "each_",
-                (true, true) => "always_",
-                (true, false) => "",
-            };
-            ids.push((id.to_owned(), format!("{id}_{each}{action}")));
+            ids.push((id.to_owned(), format!("{id}_{suffix}")));
         }
         match value {
             Value::Array(items) => items.iter().for_each(|item| gather(item, ids)),
@@ -94,36 +115,15 @@ fn typed(answer: &Value) -> Value {
 
 /// An answer as a form has it.
 fn written(form: &str, answer: &Value) -> Value {
-    if form == "grammar" { typed(answer) } else { answer.clone() }
+    if form == "grammar" { with_typed_ids(answer) } else { answer.clone() }
 }
 
 fn admits(schema: &Value, answer: &Value) -> bool {
     validator(schema).is_valid(answer)
 }
 
-fn validator(schema: &Value) -> jsonschema::Validator {
+pub fn validator(schema: &Value) -> jsonschema::Validator {
     jsonschema::validator_for(schema).expect("it is a schema")
-}
-
-/// The strict form requires the fields that may be left out elsewhere.
-fn with_nulls(form: &str, answer: &Value) -> Value {
-    fn add(value: &mut Value) {
-        if value["id"].is_string() && (value["action"].is_string() || value["use"].is_string()) {
-            for field in ["for_each", "repeat", "always", "undo"] {
-                value.as_object_mut().expect("it is a step").entry(field).or_insert(Value::Null);
-            }
-        }
-        match value {
-            Value::Array(items) => items.iter_mut().for_each(add),
-            Value::Object(map) => map.values_mut().for_each(add),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-    let mut answer = answer.clone();
-    if form == "strict" {
-        add(&mut answer);
-    }
-    answer
 }
 
 /// A step of a draft.
@@ -162,20 +162,16 @@ fn the_schema_admits_plans_of_the_catalogue() {
         json!([read(1), split(2, &json!(3), &["s1"])]),
     ] {
         let answer = json!({"steps": steps});
-        assert!(grammar.is_valid(&typed(&answer)) && prompt.is_valid(&answer), "{answer}");
+        assert!(grammar.is_valid(&with_typed_ids(&answer)) && prompt.is_valid(&answer), "{answer}");
     }
-    let mut all_fields = step(
+    let all_fields = step(
         2,
         "files",
         "split",
         &json!({"text": "a", "parts": "{{ steps.s1.outputs.lines }}", "note": null}),
         &["s1"],
     );
-    let mut first = read(1);
-    for step in [&mut first, &mut all_fields] {
-        ["for_each", "repeat", "always", "undo"].iter().for_each(|field| step[*field] = Value::Null);
-    }
-    assert!(admits(schema.form(SchemaForm::Strict), &json!({"steps": [first, all_fields]})));
+    assert!(admits(schema.form(SchemaForm::Strict), &json!({"steps": [read(1), all_fields]})));
 }
 
 #[test]
@@ -188,7 +184,7 @@ fn the_schema_refuses_what_the_catalogue_does_not_have() {
         step[field] = value;
         json!({"steps": [read(1), step]})
     };
-    let in_every_form = [
+    let where_names_stand = [
         ("agent", changed("agent_type", json!("pigeon"))),
         ("action", changed("action", json!("shout"))),
         ("action of another agent", changed("action", json!("read_file"))),
@@ -198,8 +194,8 @@ fn the_schema_refuses_what_the_catalogue_does_not_have() {
         ("no steps", json!({"steps": []})),
         ("too many steps", json!({"steps": (1..=5).map(read).collect::<Vec<_>>()})),
     ];
-    for (what, answer) in &in_every_form {
-        for (form, schema) in &validators {
+    for (what, answer) in &where_names_stand {
+        for (form, schema) in &validators[..2] {
             assert!(!schema.is_valid(&written(form, answer)), "{form}: {what}");
         }
     }
@@ -235,7 +231,7 @@ fn the_schema_refuses_what_the_catalogue_does_not_have() {
         ),
     ];
     for (what, answer) in &in_the_grammar {
-        assert!(!validators[0].1.is_valid(&typed(answer)), "{what}");
+        assert!(!validators[0].1.is_valid(&with_typed_ids(answer)), "{what}");
     }
 }
 
@@ -309,14 +305,14 @@ fn random_plan(random: &Random, agents: &[Agent]) -> Value {
 #[test]
 fn what_the_grammar_admits_is_a_valid_plan() {
     let agents = office();
-    let schema = vocabulary(&agents).plan(STEPS_MAX);
+    let schema = PlanVocabulary { features: all_features(), ..vocabulary(&agents) }.plan(STEPS_MAX);
     let validator = validator(schema.form(SchemaForm::Grammar));
     let catalogue = Catalogue::of(&agents);
     let rules = Rules { in_order: true, ..Rules::planned(&catalogue) };
     let actions = ToolShortlist::choose(&agents, "", 100).catalogue();
     let random = Random::seeded(11);
     for _ in 0..300 {
-        let plan = typed(&random_plan(&random, &agents));
+        let plan = with_typed_ids(&random_plan(&random, &agents));
         assert!(validator.is_valid(&plan), "{plan}");
         let (edits, outcome) = validate_answer(&plan.to_string(), &actions, &Limits::default(), &rules);
         assert!(outcome.is_ok() && edits.is_empty(), "{plan}: {edits:?} {outcome:?}");
@@ -324,14 +320,10 @@ fn what_the_grammar_admits_is_a_valid_plan() {
 }
 
 #[test]
-fn the_grammar_has_loops_and_clean_up_where_the_goal_speaks_of_them() {
+fn the_grammar_has_the_features_that_are_allowed() {
     let agents = office();
-    let spoken =
-        SpokenFields::of("Read it again until it is long, undo it if that fails, and clean up whatever happens");
-    assert_eq!(spoken, SpokenFields { wait: true, repeat: true, undo: true, always: true });
-    assert_eq!(SpokenFields::of("Send the report to Ann"), SpokenFields::default());
-    let schema = |spoken| PlanVocabulary { spoken, ..vocabulary(&agents) }.plan(STEPS_MAX);
-    let (with, without) = (schema(spoken), schema(SpokenFields::default()));
+    let schema = |features| PlanVocabulary { features, ..vocabulary(&agents) }.plan(STEPS_MAX);
+    let (with, without) = (schema(all_features()), schema(Vec::new()));
     let [with, without] = [&with, &without].map(|schema| validator(schema.form(SchemaForm::Grammar)));
     let given = |mut step: Value, name: &str, field: Value| {
         step[name] = field;
@@ -343,7 +335,8 @@ fn the_grammar_has_loops_and_clean_up_where_the_goal_speaks_of_them() {
         given(read(1), "undo", json!({"agent_type": "mail", "action": action, "inputs": inputs}))
     };
     let always = || {
-        let mut step = given(send(2, "It is over", &[]), "always", true.into());
+        let mut step = given(send(1, "It is over", &[]), "always", true.into());
+        step["id"] = "e1".into();
         step.as_object_mut().expect("it is a step").remove("dependencies");
         step
     };
@@ -355,9 +348,10 @@ fn the_grammar_has_loops_and_clean_up_where_the_goal_speaks_of_them() {
         json!([until("outputs.lines == -1.5", 10)]),
         json!([until("outputs.text == 'the end'", 1)]),
         json!([undo("send", "Forget {{ outputs.text }}, {{ outputs.names | tojson }}")]),
-        json!([read(1), always(), send(3, "Done", &["s1"])]),
+        json!([read(1), send(2, "Done", &["s1"]), always()]),
+        json!([read(1), given(send(2, "Done", &["s1"]), "when", json!("steps.s1.outputs.lines > 3"))]),
     ] {
-        let answer = typed(&json!({ "steps": steps }));
+        let answer = with_typed_ids(&json!({ "steps": steps }));
         assert!(with.is_valid(&answer) && !without.is_valid(&answer), "{answer}");
         let (edits, outcome) = validate_answer(&answer.to_string(), &actions, &Limits::default(), &rules);
         assert!(outcome.is_ok() && edits.is_empty(), "{answer}: {edits:?} {outcome:?}");
@@ -365,12 +359,14 @@ fn the_grammar_has_loops_and_clean_up_where_the_goal_speaks_of_them() {
     for steps in [
         json!([until("outputs.pages > 3", 5)]),
         json!([until("true", 5)]),
-        json!([until("outputs.lines > 3", 11)]),
+        json!([until("outputs.lines > 3", 101)]),
         json!([undo("erase", "Forget it")]),
         json!([undo("send", "Forget {{ outputs.pages }}")]),
-        json!([read(1), always(), send(3, "Done", &["s1", "s2"])]),
+        json!([read(1), always(), send(2, "Done", &["s1"])]),
+        json!([read(1), given(send(2, "Done", &["s1"]), "when", json!("steps.s2.outputs.text == 'x'"))]),
+        json!([read(1), given(send(2, "Done", &["s1"]), "when", json!("steps.s1.outputs.pages > 3"))]),
     ] {
-        let answer = typed(&json!({ "steps": steps }));
+        let answer = with_typed_ids(&json!({ "steps": steps }));
         assert!(!with.is_valid(&answer), "{answer}");
     }
 }
@@ -383,9 +379,9 @@ fn parts_and_fallbacks_are_steps_where_they_are_wanted() {
     fallback["fallback"] = json!({"agent_type": "mail", "action": "send"});
     let with = PlanVocabulary { parts: true, fallbacks: true, ..vocabulary(&agents) }.plan(STEPS_MAX);
     let without = vocabulary(&agents).plan(STEPS_MAX);
-    for ((form, with), (_, without)) in forms(&with).into_iter().zip(forms(&without)) {
+    for ((form, with), (_, without)) in enforced(&with).into_iter().zip(enforced(&without)) {
         for step in [&part, &fallback] {
-            let mut answer = typed(&with_nulls(form, &json!({"steps": [step]})));
+            let mut answer = with_typed_ids(&json!({"steps": [step]}));
             if form != "grammar" {
                 answer["steps"][0]["id"] = "s1".into();
             } else if step["kind"] == "plan" {
@@ -393,7 +389,7 @@ fn parts_and_fallbacks_are_steps_where_they_are_wanted() {
             }
             assert!(admits(with, &answer) && !admits(without, &answer), "{form}: {answer}");
         }
-        let answer = written(form, &with_nulls(form, &json!({"steps": [read(1)]})));
+        let answer = written(form, &json!({"steps": [read(1)]}));
         assert!(!admits(with, &answer) && admits(without, &answer), "{form}: a fallback is missing");
     }
 }
@@ -412,15 +408,13 @@ fn steps_use_stored_plans_with_their_inputs() {
             json!({"id": "s2", "description": "Do part 2", "use": name, "inputs": inputs, "dependencies": ["s1"]});
         json!({"steps": [read(1), step, send(3, "Done: {{ steps.s2.outputs.go.to }}", &["s2"])]})
     };
-    for ((form, with), (_, without)) in forms(&with).into_iter().zip(forms(&without)) {
+    for ((form, with), (_, without)) in enforced(&with).into_iter().zip(enforced(&without)) {
         let (with, without) = (validator(with), validator(without));
-        let answer = |name: &str, inputs: Value| written(form, &with_nulls(form, &plan(name, inputs)));
+        let answer = |name: &str, inputs: Value| written(form, &plan(name, inputs));
         let right = answer("trip@3", json!({"city": "{{ steps.s1.outputs.text }}"}));
         assert!(with.is_valid(&right) && !without.is_valid(&right), "{form}: {right}");
         assert!(!with.is_valid(&answer("tour@1", json!({"city": "Rome"}))), "{form}");
-        if form != "prompt" {
-            assert!(!with.is_valid(&answer("trip@3", json!({"town": "Rome"}))), "{form}");
-        }
+        assert!(!with.is_valid(&answer("trip@3", json!({"town": "Rome"}))), "{form}");
     }
 }
 
@@ -433,17 +427,17 @@ fn a_correction_names_steps_of_the_draft_and_new_ones() {
     let answer = |form: &str, id: &str| {
         let mut step = read(1);
         step["id"] = id.into();
-        let answer = with_nulls(form, &json!({"steps": [step], "remove": []}));
+        let answer = json!({"steps": [step], "remove": []});
         if id == "s1" { answer } else { written(form, &answer) }
     };
-    for (form, schema) in forms(&schema) {
+    for (form, schema) in enforced(&schema) {
         assert!(["read_it", "s1", "s2", "s7"].iter().all(|id| admits(schema, &answer(form, id))), "{form}");
         assert!(!admits(schema, &answer(form, "other")), "{form}");
         let mut removes = answer(form, "s1");
         removes["remove"] = json!(["other"]);
         assert!(!admits(schema, &removes), "{form}");
     }
-    for (form, schema) in forms(&frozen) {
+    for (form, schema) in enforced(&frozen) {
         let mut depends = answer(form, "read_it");
         depends["steps"][0]["dependencies"] = json!(["s1"]);
         assert!(!admits(schema, &answer(form, "s1")) && admits(schema, &depends), "{form}: `s1` has begun");
@@ -486,13 +480,13 @@ fn a_revision_changes_steps_that_may_change() {
         json!({"retry_step": {"step": "mail", "agent_type": "pigeon", "action": "read_file", "inputs": {"path": "a"}}}),
         json!({"add_step": {"step": send(1, "Done", &["other"]), "before": []}}),
     ];
-    for (form, schema) in forms(&schema) {
+    for (form, schema) in enforced(&schema) {
         let answer = |change: &Value| {
             let mut answer = proposal(change.clone());
             if form != "strict" {
                 answer.as_object_mut().expect("it is an object").remove("question");
             }
-            written(form, &with_nulls(form, &answer))
+            written(form, &answer)
         };
         let schema = validator(schema);
         right.iter().for_each(|change| assert!(schema.is_valid(&answer(change)), "{form}: {change}"));
@@ -525,35 +519,85 @@ fn many(actions: usize) -> Vec<Agent> {
     (0..actions / 10).map(agent).collect()
 }
 
+/// The schemas that stand in a schema, with the number of objects and lists around each.
+fn schemas<'s>(schema: &'s Value, defs: &'s Value, depth: usize, seen: &mut Vec<(usize, &'s Value)>) {
+    let schema = match schema["$ref"].as_str() {
+        Some(name) => &defs[name.trim_start_matches("#/$defs/")],
+        None => schema,
+    };
+    seen.push((depth, schema));
+    let alternatives = schema["anyOf"].as_array().into_iter().flatten().map(|inner| (depth, inner));
+    let fields = schema["properties"].as_object().into_iter().flatten().map(|(_, inner)| (depth + 1, inner));
+    let items = schema.get("items").map(|inner| (depth + 1, inner));
+    for (depth, inner) in alternatives.chain(fields).chain(items) {
+        schemas(inner, defs, depth, seen);
+    }
+}
+
+#[test]
+fn the_strict_form_stays_within_the_documented_subset() {
+    let demo: Vec<Agent> =
+        serde_json::from_str(include_str!("../../../../../config/agents/demo.json")).expect("they are cards");
+    for agents in [office(), demo, many(40)] {
+        let vocabulary = PlanVocabulary { features: all_features(), parts: true, ..vocabulary(&agents) };
+        let schema = vocabulary.plan(Limits::default().planned_steps_max);
+        let strict = schema.form(SchemaForm::Strict);
+        let mut all = Vec::new();
+        schemas(strict, &strict["$defs"], 1, &mut all);
+        for (depth, schema) in all {
+            assert!(depth <= 10, "nested {depth} deep: {schema}");
+            if schema["type"] == "object" {
+                let fields: Vec<&String> = schema["properties"].as_object().expect("no open object").keys().collect();
+                assert_eq!((&schema["required"], &schema["additionalProperties"]), (&json!(fields), &json!(false)));
+            }
+            let unknown = ["prefixItems", "pattern", "minLength", "maxLength", "const", "oneOf", "allOf", "format"];
+            assert!(unknown.iter().all(|word| schema.get(word).is_none()), "{schema}");
+        }
+        // Definitions count once.
+        let (mut fields, mut values, mut characters) = (0, 0, 0);
+        let own = std::iter::once(strict).chain(strict["$defs"].as_object().into_iter().flatten().map(|(_, def)| def));
+        for schema in own {
+            let mut all = Vec::new();
+            schemas(schema, &Value::Null, 1, &mut all);
+            for (_, schema) in all {
+                let names = schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.len());
+                let words = schema["enum"].as_array().into_iter().flatten().map(|word| word.to_string().len());
+                (fields, values) = (fields + names.clone().count(), values + words.clone().count());
+                characters += names.chain(words).sum::<usize>();
+            }
+        }
+        assert!(fields <= 5_000 && values <= 1_000 && characters <= 120_000, "{fields} {values} {characters}");
+    }
+}
+
 #[test]
 fn each_form_has_a_bounded_size() {
     let (steps_max, actions_max) = (Limits::default().planned_steps_max, LlmSettings::default().actions_max);
-    let bytes = |agents: &[Agent], steps_max: usize, spoken| {
-        let vocabulary = PlanVocabulary { output_tokens_max: 4_096, spoken, ..vocabulary(agents) };
+    let bytes = |agents: &[Agent], steps_max: usize, features| {
+        let vocabulary = PlanVocabulary { output_tokens_max: 4_096, features, ..vocabulary(agents) };
         forms(&vocabulary.plan(steps_max)).map(|(_, schema)| schema.to_string().len())
     };
     let shortlist = |actions: usize| ToolShortlist::choose(&many(actions), "do a part of the work", actions_max);
     let prompt = |shortlist: &ToolShortlist| {
-        let context =
-            json!({"agents": shortlist.context(), "left_out": shortlist.left_out, "limits": {"steps": steps_max}});
+        let context = json!({"agents": shortlist.context(), "left_out": shortlist.left_out,
+                             "limits": {"steps": steps_max}, "features": features::lines(&all_features())});
         let prompt = PromptStore::built_in().render("plan", &context).expect("the template is valid");
         prompt.messages.iter().map(|message| message.text().len()).sum::<usize>()
     };
-    let all = SpokenFields { wait: true, repeat: true, undo: true, always: true };
-    let sizes = [10, 100, 1_000].map(|actions| {
+    let sizes = [10, 20, 200].map(|actions| {
         let shortlist = shortlist(actions);
-        let [grammar, strict, prompt_form] = bytes(&shortlist.agents, steps_max, SpokenFields::default());
-        [grammar, bytes(&shortlist.agents, steps_max, all)[0], strict, prompt_form, prompt(&shortlist)]
+        let [grammar, strict, prompt_form] = bytes(&shortlist.agents, steps_max, all_features());
+        [grammar, bytes(&shortlist.agents, steps_max, Vec::new())[0], strict, prompt_form, prompt(&shortlist)]
     });
     // The table of docs/planners.md.
     let expected = [
-        [133_307, 237_506, 12_362, 2_100, 7_711],
-        [298_293, 392_474, 27_435, 3_599, 26_001],
-        [301_493, 301_493, 27_511, 3_645, 26_048],
+        [385_757, 96_578, 15_781, 1_670, 8_919],
+        [269_298, 170_588, 28_111, 1_800, 14_989],
+        [285_259, 318_608, 52_771, 2_070, 27_200],
     ];
     assert_eq!(sizes, expected);
-    for sizes in [bytes(&many(100), 60, all), bytes(&many(400), 1, all)] {
-        let limits = [384 << 10, 32 << 10, 4 << 10];
+    for sizes in [bytes(&many(200), 60, all_features()), bytes(&many(400), 1, all_features())] {
+        let limits = [384 << 10, 60_000, 4 << 10];
         assert!(sizes.iter().zip(limits).all(|(bytes, limit)| *bytes <= limit), "{sizes:?}");
     }
 }
@@ -567,7 +611,9 @@ async fn the_model_is_asked_with_the_schema_of_the_catalogue() {
     let plan = |step: Value| json!({"steps": [step]});
     let valid = step(1, "air", "find_flight", &json!({"to": "Rome"}), &[]);
     let other_action = step(1, "air", "book_room", &json!({"to": "Rome"}), &[]);
-    assert!(admits(&schema(0), &typed(&plan(valid))) && !admits(&schema(0), &typed(&plan(other_action))));
+    assert!(
+        admits(&schema(0), &with_typed_ids(&plan(valid))) && !admits(&schema(0), &with_typed_ids(&plan(other_action)))
+    );
     let correction = |id: &str| {
         let mut step = room();
         step["id"] = id.into();
