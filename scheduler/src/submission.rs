@@ -140,7 +140,8 @@ pub(crate) async fn parse_plan_draft(
     let scheduler = scheduler.clone();
     run_blocking_if_large(bytes, move || {
         let live = scheduler.directory.live();
-        let rules = Rules { policy: &scheduler.policy, live: live.as_deref(), ..Rules::default() };
+        let now_ms = Some(scheduler.clock.now_ms());
+        let rules = Rules { policy: &scheduler.policy, live: live.as_deref(), now_ms, ..Rules::default() };
         let mut parsed = parse_plan_with(&scheduler, draft, &rules)?;
         if let Some(planned) = &parsed.planned {
             give_inputs(&mut parsed.goal, &planned.plan)?;
@@ -168,7 +169,8 @@ pub(crate) async fn preview_plan(
     let scheduler = scheduler.clone();
     run_blocking_if_large(bytes, move || {
         let catalogue = scheduler.directory.catalogue();
-        let rules = Rules { policy: &scheduler.policy, ..Rules::submitted(&catalogue) };
+        let now_ms = Some(scheduler.clock.now_ms());
+        let rules = Rules { policy: &scheduler.policy, now_ms, ..Rules::submitted(&catalogue) };
         let parsed = parse_plan_with(&scheduler, draft, &rules)?;
         Ok(match parsed.planned {
             Some(planned) => validate::preview(planned, Some(&catalogue)),

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use reqwest::Url;
 use serde_json::Value;
 
 /// The JSON Schema of an answer (an object).
@@ -62,51 +61,9 @@ impl AnswerSchema {
         self.0.built[form as usize].get_or_init(|| (self.0.build)(form))
     }
 
-    /// The form for a server that enforces schemas.
-    pub fn enforced(&self, subset: SchemaSubset) -> &Value {
-        self.form(match subset {
-            SchemaSubset::Grammar => SchemaForm::Grammar,
-            SchemaSubset::Strict => SchemaForm::Strict,
-        })
-    }
-
     /// The form for prompts and for the parameters of tools.
     pub fn prompt(&self) -> &Value {
         self.form(SchemaForm::Prompt)
-    }
-}
-
-/// The part of JSON Schema that a server enforces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchemaSubset {
-    /// All that a grammar can express.
-    Grammar,
-    /// The documented subset of hosted services.
-    Strict,
-}
-
-/// Hosts of services whose documentation names a strict subset, with all hosts below them.
-const STRICT_HOSTS: [&str; 10] = [
-    "api.openai.com",
-    "openai.azure.com",
-    "services.ai.azure.com",
-    "cognitiveservices.azure.com",
-    "openrouter.ai",
-    "api.groq.com",
-    "api.x.ai",
-    "api.cerebras.ai",
-    "generativelanguage.googleapis.com",
-    "aiplatform.googleapis.com",
-];
-
-impl SchemaSubset {
-    /// The subset of the server at an address. A server that is no known service is taken to have a grammar.
-    pub fn at(base_url: &str) -> Self {
-        let url = Url::parse(base_url).ok();
-        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
-        let is_below =
-            |known: &&str| host.strip_suffix(*known).is_some_and(|rest| rest.is_empty() || rest.ends_with(['.', '-']));
-        if STRICT_HOSTS.iter().any(is_below) { Self::Strict } else { Self::Grammar }
     }
 }
 
@@ -124,23 +81,8 @@ mod tests {
         });
         let same = schema.clone();
         assert_eq!((schema.prompt(), same.prompt()), (&Value::from(2), &Value::from(2)));
-        assert_eq!(same.enforced(SchemaSubset::Grammar), &Value::from(0));
+        assert_eq!(same.form(SchemaForm::Grammar), &Value::from(0));
         assert_eq!(schema, same);
         assert_eq!(*built.lock().expect("no test panics with it"), [SchemaForm::Prompt, SchemaForm::Grammar]);
-    }
-
-    #[test]
-    fn the_subset_follows_from_the_host() {
-        for (url, subset) in [
-            ("https://api.openai.com/v1", SchemaSubset::Strict),
-            ("https://mine.openai.azure.com/openai/v1", SchemaSubset::Strict),
-            ("https://eu-aiplatform.googleapis.com:443/v1", SchemaSubset::Strict),
-            ("http://127.0.0.1:8080/v1", SchemaSubset::Grammar),
-            ("https://api.openai.com.example.org/v1", SchemaSubset::Grammar),
-            ("https://notapi.openai.com/v1", SchemaSubset::Grammar),
-            ("https://example.org/api.openai.com", SchemaSubset::Grammar),
-        ] {
-            assert_eq!(SchemaSubset::at(url), subset, "{url}");
-        }
     }
 }

@@ -9,6 +9,7 @@ use goalmill_common::random::Random;
 use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout};
 
+use crate::answer_schema::SchemaForm;
 use crate::call_metrics;
 use crate::circuit_breaker::Unavailable;
 use crate::completion::{CallAttempt, Completion, CompletionDelta, FinishReason, RawResponse};
@@ -102,7 +103,7 @@ impl<'a> CallRunner<'a> {
                 return Err(rejection);
             }
             if let Some(quirks) = model.quirks().learn_from_rejection(&rejection.to_string()) {
-                model.state().modes.quirks = quirks;
+                model.learn(quirks);
                 continue;
             }
             let first = first_rejection.get_or_insert(rejection);
@@ -198,6 +199,7 @@ impl<'a> CallRunner<'a> {
     async fn call_once(&mut self, model: &Model, mode: ResponseMode) -> Result<Completion, ModelError> {
         let name = &model.settings.name;
         let _slot = self.acquire_slot(model).await?;
+        let schema_form = if mode == ResponseMode::JsonSchema { model.schema_form().await } else { SchemaForm::Prompt };
         let mut permit = self.acquire_permit(model).await?;
         let most = model.max_usage(self.request);
         let reservation = self.request.budget.reserve(&most, model.price.cost(&most));
@@ -213,6 +215,7 @@ impl<'a> CallRunner<'a> {
             completion: self.request,
             output_tokens_max: most.output_tokens,
             mode,
+            schema_form,
             quirks: model.quirks(),
             stream,
         };
@@ -358,7 +361,8 @@ fn model_error(model: &Model, error: CallError, received: &Completion, has_conte
         CallError::Rejected { status, error, retry_after_ms } => {
             let reason = model.sanitize(&error.message);
             let is_out_of_quota = error.code.contains("insufficient_quota");
-            let is_busy = retry_after_ms.is_some() || provider::is_overload(&error.code);
+            let is_busy =
+                retry_after_ms.is_some() || provider::is_overload(&error.code) || provider::is_loading(&error.message);
             match status {
                 429 if !is_out_of_quota => ModelError::RateLimited { model: name, reason, retry_after_ms },
                 529 => ModelError::RateLimited { model: name, reason, retry_after_ms },
@@ -400,6 +404,7 @@ mod tests {
     use goalmill_common::config::ModelSettings;
 
     use super::*;
+    use crate::endpoint::EndpointForms;
     use crate::request::ResponseFormat;
 
     #[test]
@@ -417,7 +422,7 @@ mod tests {
         let (clock, random) = (Clock::system(), Random::seeded(1));
         let base_url = "http://127.0.0.1:1".into();
         let settings = ModelSettings { name: "slow".into(), base_url, ..ModelSettings::default() };
-        let model = Model::new(settings, clock.clone()).expect("the settings are valid");
+        let model = Model::new(settings, clock.clone(), EndpointForms::default()).expect("the settings are valid");
         let deadline = Instant::now().checked_add(Duration::from_secs(40));
         let request = CompletionRequest { deadline, ..CompletionRequest::new(Vec::new(), ResponseFormat::Text) };
         let mut runner = CallRunner::new(&request, None, &clock, &random);

@@ -19,6 +19,7 @@ mod circuit_breaker;
 mod completion;
 mod delta_collector;
 mod document_client;
+mod endpoint;
 mod error;
 mod fallback_modes;
 mod frames;
@@ -37,7 +38,7 @@ mod token_estimate;
 mod usage;
 mod usage_meter;
 
-pub use answer_schema::{AnswerSchema, SchemaForm, SchemaSubset};
+pub use answer_schema::{AnswerSchema, SchemaForm};
 pub use api_key::ApiKey;
 pub use budget::{BudgetExceeded, Reservation, SpendBudget, SpendLimit, Spending};
 pub use completion::{

@@ -10,8 +10,10 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::answer_schema::SchemaForm;
 use crate::call_metrics;
 use crate::circuit_breaker::{Admission, CircuitBreaker, Unavailable};
+use crate::endpoint::{EndpointForms, known_form, named_form};
 use crate::error::ModelError;
 use crate::fallback_modes::{FallbackModes, ResponseMode, ServerQuirks};
 use crate::model_rates::{CompletionOutcome, ModelHistory, ModelRates};
@@ -28,6 +30,7 @@ pub struct Model {
     pub client: ProviderClient,
     /// Concurrent calls.
     pub slots: Semaphore,
+    endpoints: EndpointForms,
     state: Mutex<ModelState>,
 }
 
@@ -90,24 +93,55 @@ pub struct ModelStats {
 }
 
 impl Model {
-    pub fn new(settings: ModelSettings, clock: Clock) -> Result<Self, String> {
+    /// - `endpoints`: what was found of the endpoints of all models.
+    pub fn new(settings: ModelSettings, clock: Clock, endpoints: EndpointForms) -> Result<Self, String> {
         let client = ProviderClient::new(&settings, clock)?;
         let price = TokenPrice::per_million(settings.input_usd_per_million, settings.output_usd_per_million)
             .with_cached(settings.cached_usd_per_million);
         let slots = Semaphore::new((settings.concurrency as usize).min(Semaphore::MAX_PERMITS));
         call_metrics::set_circuit_open(&settings, false);
-        Ok(Self { settings, price, client, slots, state: Mutex::default() })
+        Ok(Self { settings, price, client, slots, endpoints, state: Mutex::default() })
     }
 
     /// Maximum usage of a request.
     pub fn max_usage(&self, request: &CompletionRequest) -> TokenUsage {
-        let wanted = request.output_tokens_max.unwrap_or(self.settings.output_tokens_max);
+        let answer = request.output_tokens_max.unwrap_or(self.settings.output_tokens_max);
+        let wanted = answer.saturating_add(self.thinking_tokens());
         let input_tokens = estimate_prompt_tokens(request);
         let output_tokens = match request.shorten_to_budget {
             true => request.budget.affordable_output(input_tokens, wanted, &self.price),
             false => wanted,
         };
         TokenUsage { input_tokens, output_tokens, estimated: true }
+    }
+
+    /// Tokens that the settings set aside for thinking; the API counts them as a part of the answer.
+    fn thinking_tokens(&self) -> u64 {
+        let thinking = self.settings.body.get("thinking").filter(|thinking| thinking["type"] != "disabled");
+        thinking.and_then(|thinking| thinking["budget_tokens"].as_u64()).unwrap_or_default()
+    }
+
+    /// The form of an enforced schema. A server that neither settings nor host tell of is asked for its models once.
+    pub async fn schema_form(&self) -> SchemaForm {
+        if self.quirks().strict_subset {
+            return SchemaForm::Strict;
+        }
+        let base_url = &self.settings.base_url;
+        if let Some(form) = known_form(&self.settings).or_else(|| self.endpoints.get(base_url)) {
+            return form;
+        }
+        let Some(models) = self.client.models(&self.settings).await else { return SchemaForm::Strict };
+        let form = named_form(&models, self.settings.wire_name());
+        self.endpoints.insert(base_url, form);
+        form
+    }
+
+    /// Adds what a rejection shows of the server. A form that an endpoint refuses is refused to all its models.
+    pub fn learn(&self, quirks: ServerQuirks) {
+        if quirks.strict_subset {
+            self.endpoints.insert(&self.settings.base_url, SchemaForm::Strict);
+        }
+        self.state().modes.quirks = quirks;
     }
 
     /// Why the model cannot be called.

@@ -10,9 +10,11 @@ use goalmill_common::number::whole_u64;
 use goalmill_common::random::Random;
 use tokio::sync::mpsc;
 
+use crate::answer_schema::SchemaForm;
 use crate::call_runner::CallRunner;
 use crate::circuit_breaker::Unavailable;
 use crate::completion::{Completion, CompletionDelta};
+use crate::endpoint::EndpointForms;
 use crate::error::ModelError;
 use crate::fallback_modes::ResponseMode;
 use crate::model::{Model, ModelStats};
@@ -55,8 +57,9 @@ impl ModelRegistry {
     /// A model whose key is not in the environment is listed but never called.
     pub fn from_settings(settings: &[ModelSettings], clock: Clock, random: Random) -> Result<Self, ModelSetupError> {
         let implied = if settings.is_empty() { from_environment() } else { None };
+        let endpoints = EndpointForms::default();
         let models = settings.iter().chain(&implied).map(|settings| {
-            Model::new(settings.clone(), clock.clone())
+            Model::new(settings.clone(), clock.clone(), endpoints.clone())
                 .map_err(|reason| ModelSetupError { name: settings.name.clone(), reason })
         });
         Ok(Self { models: models.collect::<Result<_, _>>()?, clock, random })
@@ -69,6 +72,12 @@ impl ModelRegistry {
     /// Names in the order of the settings.
     pub fn names(&self) -> Vec<&str> {
         self.models.iter().map(|model| model.settings.name.as_str()).collect()
+    }
+
+    /// The form of the schemas that a model gets; `None` for an unknown model.
+    pub async fn schema_form(&self, model: &str) -> Option<SchemaForm> {
+        let model = self.models.iter().find(|known| known.settings.name == model)?;
+        Some(model.schema_form().await)
     }
 
     /// Statistics in the order of the settings.

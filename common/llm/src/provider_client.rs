@@ -11,6 +11,7 @@ use goalmill_common::retry_after::read_retry_after;
 use goalmill_http::client_failure;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -24,6 +25,8 @@ use crate::usage_meter::UsageMeter;
 
 /// Limit of one response, in bytes.
 pub const RESPONSE_BYTES_MAX: usize = 16 << 20;
+/// Limit of a list of models, in bytes.
+const MODELS_BYTES_MAX: usize = 4 << 20;
 /// Limit of the body of an error response, in bytes.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 
@@ -97,6 +100,27 @@ impl ProviderClient {
     /// What must not appear in any text.
     pub fn secrets(&self) -> impl Iterator<Item = ApiKey> {
         self.keys.newest().into_iter().chain(self.secret_headers.iter().cloned())
+    }
+
+    /// The list of models of the server; `None` when it gives none in time.
+    pub async fn models(&self, model: &ModelSettings) -> Option<Value> {
+        let path = provider::path(model.dialect);
+        let mut url = self.url.clone();
+        url.set_path(&format!("{}/models", self.url.path().strip_suffix(path)?));
+        let mut request = self.client.get(url).timeout(Duration::from_millis(model.connect_ms));
+        if let Some(key) = self.keys.key().await.ok()? {
+            let (name, value) = key_header(model, &key, &self.keys).ok()?;
+            request = request.header(name, value);
+        }
+        let mut response = request.send().await.ok().filter(|response| response.status().is_success())?;
+        let mut body = Vec::new();
+        while let Some(bytes) = response.chunk().await.ok()? {
+            body.extend_from_slice(&bytes);
+            if body.len() > MODELS_BYTES_MAX {
+                return None;
+            }
+        }
+        serde_json::from_slice(&body).ok()
     }
 
     /// Sends a request. If the server refuses a key that can be renewed, sends it once more.

@@ -22,7 +22,7 @@ pub use known_model::{model_by_name, model_from_environment};
 pub use llm::{LlmSettings, PlanningStrategy, RetrieverSettings};
 pub use load::{Loaded, Origin, Override, SettingsError, environment, load};
 pub use mcp::{McpAccess, McpApiSettings};
-pub use model::{Dialect, ModelSettings, ModelTag};
+pub use model::{Dialect, EnforcedSchema, ModelSettings, ModelTag};
 pub use namespace::{NamespaceSettings, namespace_settings};
 pub use oidc::{OidcSettings, SignatureAlgorithm, is_private_url};
 pub use secret::{hide_password, hide_secrets};

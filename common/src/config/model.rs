@@ -31,6 +31,8 @@ pub struct ModelSettings {
     pub api_key_header: String,
     /// The API of the server.
     pub dialect: Dialect,
+    /// The form of the schemas of answers, where the server enforces them.
+    pub schema: EnforcedSchema,
     /// Parameters added to the address of every request, such as `api-version` of Azure.
     pub query: BTreeMap<String, String>,
     /// Headers added to every request.
@@ -105,6 +107,19 @@ impl Dialect {
     }
 }
 
+/// Which form of a schema a server gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EnforcedSchema {
+    /// As the host, the dialect or the server itself tells.
+    #[default]
+    Auto,
+    /// With positions and patterns, for servers that turn a schema into a grammar.
+    Grammar,
+    /// Within the subset that hosted services document; also for gateways.
+    Strict,
+}
+
 /// What a model is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -127,6 +142,7 @@ impl Default for ModelSettings {
             api_key_refresh_ms: 300_000,
             api_key_header: String::new(),
             dialect: Dialect::Openai,
+            schema: EnforcedSchema::Auto,
             query: BTreeMap::new(),
             headers: BTreeMap::new(),
             headers_env: BTreeMap::new(),

@@ -7,7 +7,7 @@ use goalmill_common::config::{Dialect, ModelSettings};
 use goalmill_common::sse::ServerEvent;
 use serde_json::{Map, Value, json};
 
-use crate::answer_schema::SchemaSubset;
+use crate::answer_schema::SchemaForm;
 use crate::completion::{CompletionDelta, ServerError};
 use crate::fallback_modes::{ResponseMode, ServerQuirks};
 use crate::frames::Frames;
@@ -27,6 +27,8 @@ pub struct ProviderRequest<'a> {
     /// Tokens of the longest answer.
     pub output_tokens_max: u64,
     pub mode: ResponseMode,
+    /// The form of an enforced schema.
+    pub schema_form: SchemaForm,
     pub quirks: ServerQuirks,
     pub stream: bool,
 }
@@ -42,11 +44,6 @@ impl ProviderRequest<'_> {
 
     fn reasoning_effort(&self) -> Option<&str> {
         Some(self.model.reasoning_effort.as_str()).filter(|effort| !effort.is_empty())
-    }
-
-    /// The part of JSON Schema that the server enforces.
-    fn schema_subset(&self) -> SchemaSubset {
-        if self.quirks.strict_subset { SchemaSubset::Strict } else { SchemaSubset::at(&self.model.base_url) }
     }
 
     /// The messages with the instructions of the mode.
@@ -227,6 +224,14 @@ pub fn is_overload(code: &str) -> bool {
     ["overloaded", "slow_down", "throttl", "capacity_exceeded"].iter().any(|word| code.contains(word))
 }
 
+/// Whether an error says that the server still loads the model.
+pub fn is_loading(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    ["loading model", "loading the model", "currently loading", "model is loading"]
+        .iter()
+        .any(|word| message.contains(word))
+}
+
 /// Whether the code of an error says that a filter stopped the request.
 pub fn is_content_filter(code: &str) -> bool {
     let code = code.to_ascii_lowercase();
@@ -243,7 +248,12 @@ pub fn parse_error(error: &Value) -> ServerError {
     let word = ["code", "type"].iter().map(|field| text_at(error, field)).find(|word| !word.is_empty());
     let mut fields = ["message", "detail", "msg"].iter().map(|field| text_at(error, field));
     let message = error.as_str().or_else(|| fields.find(|text| !text.is_empty()));
-    let message = message.map_or_else(|| error.to_string(), str::to_owned);
+    let mut message = message.map_or_else(|| error.to_string(), str::to_owned);
+    if let Some(raw) = error.pointer("/metadata/raw").filter(|raw| !raw.is_null()) {
+        // A gateway says little itself; the provider behind it says why.
+        let raw = raw.as_str().map_or_else(|| raw.to_string(), str::to_owned);
+        message = format!("{message}: {raw}");
+    }
     ServerError { status, code: word.unwrap_or_default().into(), message }
 }
 
@@ -382,6 +392,7 @@ mod tests {
             (r#"[{"error":{"status":503,"message":"m"}}]"#, Some(503), "m"),
             (r#"{"object":"error","message":"m","code":400}"#, Some(400), "m"),
             ("m\n n", None, "m n"),
+            (r#"{"error":{"message":"m","code":400,"metadata":{"raw":"{\"e\":1}"}}}"#, Some(400), r#"m: {"e":1}"#),
             (r#"{"error":{"code":99999}}"#, None, r#"{"code":99999}"#),
         ];
         for (body, status, message) in forms {

@@ -14,7 +14,7 @@ pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
     let tools = request.tools();
     let format = match (&request.completion.format, request.mode) {
         (ResponseFormat::Json { schema, .. }, ResponseMode::JsonSchema) => {
-            Some(schema.enforced(request.schema_subset()).clone())
+            Some(schema.form(request.schema_form).clone())
         }
         (ResponseFormat::Json { .. }, ResponseMode::JsonObject) => Some("json".into()),
         _ => None,

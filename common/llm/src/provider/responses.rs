@@ -17,7 +17,7 @@ pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
     let tool_choice = request.forced_tool().map(|name| json!({"type": "function", "name": name}));
     let format = match (&request.completion.format, request.mode) {
         (ResponseFormat::Json { name, schema }, ResponseMode::JsonSchema) => {
-            let schema = schema.enforced(request.schema_subset());
+            let schema = schema.form(request.schema_form);
             Some(object([
                 ("type", Some("json_schema".into())),
                 ("name", Some(name.as_str().into())),

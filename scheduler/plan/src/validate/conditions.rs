@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use goalmill_common::plan::{DependencyStatus, Plan, Step};
+use goalmill_common::id::StepId;
+use goalmill_common::plan::{DependencyStatus, Join, OnFailure, Plan, Step};
 use goalmill_expression::{ComparedOperands, Facts, Operand, ValueType};
 use serde_json::Value;
 
@@ -32,6 +33,42 @@ impl StepReads {
             }
         }
     }
+}
+
+/// Refuses a condition that asks whether a dependency has failed, where the step never starts after that.
+pub(super) fn check_failed_dependencies(
+    context: &ValidationContext<'_>,
+    plan: &Plan,
+    (step, origin): (usize, &Origin<'_>),
+    needs: &[u32],
+) {
+    let (spec, Some(rules)) = (&plan.steps[step], context.rules) else { return };
+    let Some(when) = spec.when.as_deref().filter(|_| spec.join == Join::All) else { return };
+    let blocks = |other: &&Step| {
+        other.on_failure == OnFailure::Abort
+            && !spec.dependency_status.contains_key(&other.id)
+            && asks_for_failure(when, &other.id)
+    };
+    let Some(other) = needs.iter().map(|need| &plan.steps[*need as usize]).find(blocks) else { return };
+    origin.with_key(origin.when_key, |at| {
+        let detail =
+            format!("step `{}` never starts after a failure of `{}`, so this is never true", spec.id, other.id);
+        let hint = format!(
+            r#"write `{{"step": "{}", "is": ["failed"]}}` in the dependencies, without the condition"#,
+            other.id
+        );
+        context.weigh(rules.weights.outputs, "STATUS_IMPOSSIBLE", at, detail, hint);
+    });
+}
+
+/// Whether a condition, or a part of it that must be true, is `steps.ID.status == 'failed'`.
+fn asks_for_failure(when: &str, id: &StepId) -> bool {
+    let asked = [format!("steps.{id}.status=='failed'"), format!("steps['{id}'].status=='failed'")];
+    let is_asked = |part: &str| {
+        let part: String = part.chars().filter(|c| !c.is_whitespace() && !matches!(c, '(' | ')')).collect();
+        asked.contains(&part)
+    };
+    !when.contains(" or ") && when.replace('"', "'").split(" and ").any(is_asked)
 }
 
 /// Warns of a step that goes on, or fails, after the skip of a step that has a condition.

@@ -7,7 +7,8 @@ use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Plan, Step};
 use serde_json::Value;
 
-use super::conditions::{StepReads, warn_of_skips, warn_of_types};
+use super::conditions::{StepReads, check_failed_dependencies, warn_of_skips, warn_of_types};
+use super::declared_outputs::DeclaredOutputs;
 use super::graph::{Graph, StepNumbers};
 use super::origin::{Dependency, DependencyPlace, Origin};
 use crate::document::{DocumentPath, ValidationContext, shorten};
@@ -100,6 +101,7 @@ pub(super) fn check_expressions(
         check.check_step(i, step, origin);
         let reads = std::mem::take(&mut check.reads);
         if !step.is_cleanup() {
+            check_failed_dependencies(context, plan, (i, origin), &graph.needs[i]);
             warn_of_skips(context, plan, (i, origin), &graph.needs[i], &reads);
         }
     }
@@ -120,6 +122,9 @@ impl ExpressionCheck<'_, '_> {
                 for_each_expression(at, value, &mut |at, text| {
                     self.check_references(i, at, expression::examine(text, of_list));
                 });
+                if let Some(declared) = self.declared() {
+                    declared.check_list(value, at);
+                }
             });
         }
         if let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) {
@@ -171,6 +176,12 @@ impl ExpressionCheck<'_, '_> {
         };
         self.reads.add(&facts, self.index, at);
         warn_of_types(self.context, self.plan, self.index, at, &facts.comparisons);
+        if let Some(declared) = self.declared() {
+            declared.check(&self.plan.steps[step], at, &facts);
+        }
+        if self.plan.steps[step].undoes.is_some() {
+            self.check_undo(step, at, &facts);
+        }
         for r in facts.refs {
             let Some(&target) = self.index.get(r.step.as_str()) else {
                 self.unknown_step(at, step, &r.step);
@@ -197,6 +208,39 @@ impl ExpressionCheck<'_, '_> {
                 self.queries.push(ReachabilityQuery { step: to_u32(step), target, pointer: at.pointer() });
             }
         }
+    }
+
+    /// An undo step may run when nothing is done but the step that it undoes, and what that one needed.
+    fn check_undo(&self, step: usize, at: &DocumentPath<'_>, facts: &Facts) {
+        let undone = self.plan.steps[step].undoes.as_ref().and_then(|id| self.index.get(id));
+        let (Some(undone), Some(rules)) = (undone, self.context.rules) else { return };
+        let mut done = vec![*undone];
+        let mut next = 0;
+        while let Some(step) = done.get(next).copied() {
+            done.extend(
+                self.needs[step as usize].iter().filter(|need| !done.contains(need)).copied().collect::<Vec<_>>(),
+            );
+            next += 1;
+        }
+        for path in facts.paths.iter().filter(|path| !path.has_default) {
+            let [root, id, field, _, ..] = path.parts.as_slice() else { continue };
+            let Some(other) = self.index.get(id.as_str()).filter(|_| root == "steps" && field == "outputs") else {
+                continue;
+            };
+            if !done.contains(other) {
+                let undone = &self.plan.steps[*undone as usize].id;
+                let detail =
+                    format!("the undo step of `{undone}` reads outputs of `{id}`, which may not have run then");
+                let hint = "read `outputs` and `inputs` of the undone step, or write `| default(…)` after the path";
+                self.context.weigh(rules.weights.outputs, "CONDITIONAL_OUTPUTS", at, detail, hint);
+            }
+        }
+    }
+
+    /// What steps declare to give, where agents are known.
+    fn declared(&self) -> Option<DeclaredOutputs<'_, '_>> {
+        let rules = self.context.rules?;
+        Some(DeclaredOutputs { context: self.context, rules, plan: self.plan, index: self.index })
     }
 
     fn own_outputs(&self, at: &DocumentPath<'_>, id: &str) {

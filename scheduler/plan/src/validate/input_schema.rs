@@ -59,6 +59,13 @@ pub(super) fn look<'s>(mut schema: &'s Value, path: &[String]) -> Look<'s> {
             schema = items;
             continue;
         }
+        if !types(schema).iter().any(|kind| matches!(*kind, "object" | "array")) {
+            return Look::Missing { name: name.clone(), known: Vec::new(), is_certain: true };
+        }
+        // A list has no names.
+        if types(schema) == ["array"] && !is_index {
+            return Look::Missing { name: name.clone(), known: Vec::new(), is_certain: true };
+        }
         let Some(properties) = properties.filter(|p| !p.is_empty()) else { return Look::Unknown };
         let is_certain = map.get("additionalProperties") == Some(&Value::Bool(false));
         if map.get("additionalProperties").is_some_and(Value::is_object) {

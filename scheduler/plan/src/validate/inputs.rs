@@ -18,7 +18,7 @@ use super::input_schema::{Look, below, declared, look, types};
 use super::names;
 use super::origin::Origin;
 use super::path::{Mention, mentions};
-use super::rules::{Rules, Weight, min_warning};
+use super::rules::{Rules, Weight};
 use crate::document::{DocumentPath, ValidationContext, shorten};
 use crate::schema::{Schema, Unusable};
 use goalmill_expression::is_plain;
@@ -48,7 +48,7 @@ pub(super) fn check(
 }
 
 /// The one ability that will do the step; none when nobody can say.
-fn action_entry<'c>(catalogue: &'c Catalogue, step: &Step) -> Option<&'c ActionEntry> {
+pub(super) fn action_entry<'c>(catalogue: &'c Catalogue, step: &Step) -> Option<&'c ActionEntry> {
     let mut found = catalogue.find(step.agent_type.as_str(), &step.action);
     if found.len() == 1 { found.pop() } else { None }
 }
@@ -236,15 +236,7 @@ impl Check<'_, '_> {
         is_whole: bool,
     ) {
         match found {
-            Look::Unknown => {}
-            Look::Missing { name, known, is_certain } => {
-                let detail = format!("step `{}` does not give `{}`", mention.step, shorten(name));
-                let near = nearest(name, known.iter().copied());
-                let hint = near.map_or("use an output that it declares".to_owned(), |n| format!("did you mean `{n}`?"));
-                let weight =
-                    if *is_certain { self.rules.weights.outputs } else { min_warning(self.rules.weights.outputs) };
-                self.weigh(weight, "OUTPUT_UNKNOWN", origin, &place.pointer, detail, &hint);
-            }
+            Look::Unknown | Look::Missing { .. } => {}
             Look::Types(schema) => {
                 let Some(wanted) = action_entry.and_then(|a| a.inputs.as_ref()) else { return };
                 let Some(wanted) = is_whole.then(|| below(wanted, &place.pointer)).flatten() else { return };
@@ -302,7 +294,7 @@ impl Check<'_, '_> {
 }
 
 /// The name that was probably meant: a slip of it, or one with the same words.
-fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(
+pub(super) fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(
     given: &str,
     among: impl Iterator<Item = &'a S> + Clone,
 ) -> Option<&'a str> {

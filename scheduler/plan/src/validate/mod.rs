@@ -8,6 +8,7 @@ mod budget;
 pub mod catalogue;
 mod cleanup;
 mod conditions;
+mod declared_outputs;
 mod dependency;
 mod execution;
 mod expression_scope;

@@ -41,6 +41,8 @@ pub struct Rules<'r> {
     pub requires: Requirements,
     /// The constraints of the goal.
     pub constraints: Vec<Constraint>,
+    /// The time of the check, in Unix milliseconds; none: literal times are not looked at.
+    pub now_ms: Option<u64>,
     /// Seconds until the goal's deadline.
     pub seconds_left: Option<f64>,
     pub policy: &'r Policy,

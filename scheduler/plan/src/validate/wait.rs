@@ -208,11 +208,30 @@ fn until(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value, 
     if let Value::String(given) = value {
         let given = given.trim();
         let is_of_utc = zone.name().is_none() && parse_rfc3339(given).is_some();
+        if let Some(until_ms) = parse_rfc3339(given).filter(|_| is_of_utc) {
+            check_time(context, at, until_ms);
+        }
         if is_of_utc || !expression::is_plain(given) {
             return text(context, at, value).map(|text| text.trim().to_owned());
         }
     }
-    time(context, at, value, zone, ", or an expression in `{{ }}`").map(rfc3339)
+    let until_ms = time(context, at, value, zone, ", or an expression in `{{ }}`")?;
+    check_time(context, at, until_ms);
+    Some(rfc3339(until_ms))
+}
+
+/// A literal time is in the time that a plan which starts now may last.
+fn check_time(context: &ValidationContext<'_>, at: &DocumentPath<'_>, until_ms: u64) {
+    let Some((rules, now_ms)) = context.rules.and_then(|rules| Some((rules, rules.now_ms?))) else { return };
+    let most = context.limits.plan_ms_max;
+    if until_ms <= now_ms {
+        let detail = format!("the time is in the past, so the step waits for nothing; it is {} now", rfc3339(now_ms));
+        context.weigh(rules.weights.outputs, "WAIT_PASSED", at, detail, "give a later time, or remove the step");
+    } else if until_ms - now_ms > most {
+        let detail = format!("the step waits until after the last end of the plan, {most} ms after its start");
+        let hint = "wait for an earlier time, or raise `limits.plan_ms_max`";
+        context.weigh(rules.weights.outputs, "WAIT_TOO_LONG", at, detail, hint);
+    }
 }
 
 #[cfg(test)]

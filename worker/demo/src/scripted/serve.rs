@@ -178,7 +178,7 @@ async fn ollama(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap,
 }
 
 async fn models() -> axum::Json<Value> {
-    axum::Json(json!({"object": "list", "data": [{"id": "scripted", "object": "model"}]}))
+    axum::Json(json!({"object": "list", "data": [{"id": "scripted", "object": "model", "owned_by": "llamacpp"}]}))
 }
 
 async fn answer(shared: &Arc<Shared>, dialect: Dialect, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Response {

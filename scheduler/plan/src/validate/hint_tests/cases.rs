@@ -572,6 +572,11 @@ pub(super) fn of_goals() -> Vec<HintCase> {
         ),
         goal("INVALID_VALUE", json!({"planning": {"prompt": " "}}), &[Set("/planning/prompt", json!("Plan well"))]),
         goal("OUT_OF_RANGE", json!({"planning": {"temperature": 3}}), &[Set("/planning/temperature", json!(2))]),
+        goal(
+            "INVALID_VALUE",
+            json!({"planning": {"features": ["loop"]}}),
+            &[Set("/planning/features/0", json!("loops"))],
+        ),
     ]
 }
 

@@ -219,6 +219,7 @@ fn by_rules() {
     let known = catalogue();
     let planned = Rules {
         weights: WeightSettings { kinds: Weight::Error, ..Rules::planned(&known).weights },
+        now_ms: goalmill_common::clock::parse_rfc3339("2026-11-29T12:00:00Z"),
         ..Rules::planned(&known)
     };
     let find = |id: &str, more: Value| {
@@ -241,6 +242,31 @@ fn by_rules() {
             "OUTPUT_UNKNOWN",
             reads("{{ steps.a.outputs.m }}"),
             &[Set("/steps/1/inputs/n", json!("{{ steps.a.outputs.n }}"))],
+        ),
+        plan(
+            "TYPE_MISMATCH",
+            json!({"steps": [find("a", json!({})), find("b", json!({"dependencies": ["a"], "for_each": "{{ steps.a.outputs.n }}"}))]}),
+            &[Set("/steps/1/for_each", json!([1, 2]))],
+        ),
+        plan(
+            "CONDITIONAL_OUTPUTS",
+            json!({"steps": [find("a", json!({"undo": {"agent_type": "finder", "action": "find", "inputs": {"n": "{{ steps.b.outputs.n }}"}}})), find("b", json!({"dependencies": ["a"]}))]}),
+            &[Set("/steps/0/undo/inputs/n", json!("{{ outputs.n }}"))],
+        ),
+        plan(
+            "STATUS_IMPOSSIBLE",
+            json!({"steps": [find("a", json!({})), find("b", json!({"dependencies": ["a"], "when": "steps.a.status == 'failed'"}))]}),
+            &[Set("/steps/1/dependencies", json!([{"step": "a", "is": ["failed"]}])), Remove("/steps/1/when")],
+        ),
+        plan(
+            "WAIT_PASSED",
+            json!({"steps": [{"id": "a", "wait": {"until": "2026-11-01T00:00:00Z"}}]}),
+            &[Set("/steps/0/wait/until", json!("2026-11-30T00:00:00Z"))],
+        ),
+        plan(
+            "WAIT_TOO_LONG",
+            json!({"steps": [{"id": "a", "wait": {"until": "2027-11-01T00:00:00Z"}}]}),
+            &[Set("/steps/0/wait/until", json!("2026-11-30T00:00:00Z"))],
         ),
         plan(
             "TYPE_MISMATCH",

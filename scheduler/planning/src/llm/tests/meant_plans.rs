@@ -1,7 +1,8 @@
 //! A plan that means a goal is admitted by each form of the schema, and is valid as it is written there.
 
 use goalmill_llm::SchemaForm;
-use goalmill_plan::validate::{Catalogue, Rules};
+use goalmill_common::problem::Issue;
+use goalmill_plan::validate::{Catalogue, Rules, validate_plan_by};
 
 use super::plan_schema::{all_features, validator, with_typed_ids};
 use super::*;
@@ -143,4 +144,24 @@ fn each_form_admits_the_plan_that_is_meant_and_it_is_valid() {
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn references_are_checked_in_every_field() {
+    let fixture = fixture();
+    let agents = agents(&fixture);
+    let catalogue = Catalogue::of(&agents);
+    let actions = ToolShortlist::choose(&agents, "", 100).catalogue();
+    let now_ms = goalmill_common::clock::parse_rfc3339("2026-11-29T12:00:00Z");
+    for case in fixture["mistakes"].as_array().into_iter().flatten() {
+        let plan = json!({"steps": whole(&case["steps"])});
+        let draft = Rules { in_order: true, now_ms, ..Rules::planned(&catalogue) };
+        let (_, outcome) = validate_answer(&plan.to_string(), &actions, &Limits::default(), &draft);
+        let codes = |issues: &[Issue]| issues.iter().map(|issue| issue.code.clone()).collect::<Vec<_>>();
+        let code = [case["code"].as_str().expect("a code").to_owned()];
+        assert_eq!(outcome.map_err(|issues| codes(&issues)).expect_err("a draft is refused"), code, "{plan}");
+        let submitted = Rules { now_ms, ..Rules::submitted(&catalogue) };
+        let valid = validate_plan_by(&plan, &Limits::default(), &submitted).expect("a submitted plan gets a warning");
+        assert_eq!(codes(valid.warnings()), code, "{plan}");
+    }
 }
