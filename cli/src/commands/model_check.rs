@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use goalmill_agents::written_calls;
-use goalmill_common::config::{ModelSettings, model_by_name};
+use goalmill_common::config::{ModelSettings, Settings, model_by_name};
 use goalmill_common::random::Random;
 use goalmill_llm::{
     Completion, CompletionDelta, CompletionRequest, Message, ModelError, ModelRegistry, ResponseFormat, ResponseMode,
-    Tool, ToolChoice,
+    SchemaForm, Tool, ToolChoice,
 };
+use goalmill_planning::plan_schema_of;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -104,7 +105,9 @@ pub async fn run(context: &CommandContext, name: &str, config: Option<&Path>) ->
     };
     let registry = ModelRegistry::from_settings(std::slice::from_ref(&model), context.clock.clone(), Random::system());
     let registry = Arc::new(registry.map_err(|error| Failed::invalid(error.to_string()))?);
-    let probes = while_waiting(&context.screen, &format!("asking `{}`", model.name), probes(&registry)).await;
+    let probes =
+        while_waiting(&context.screen, &format!("asking `{}`", model.name), probes(&registry, &model.name, &settings))
+            .await;
     let has = |name: &str| probes.iter().any(|probe| probe.probe == name && probe.passed);
     let usable = has("plan") && has("tool call");
     let check = ModelCheck {
@@ -127,14 +130,14 @@ fn unknown(name: &str, models: &[ModelSettings], error: &str) -> Failed {
     Failed::new(Exit::NotFound, format!("no model `{name}` is in the settings, and {error}")).help(known)
 }
 
-async fn probes(models: &Arc<ModelRegistry>) -> Vec<Probe> {
+async fn probes(models: &Arc<ModelRegistry>, name: &str, settings: &Settings) -> Vec<Probe> {
     let text = text(models).await;
     // The reason would be the same four times.
     if !text.passed {
         return vec![text];
     }
     let stream = stream(models).await;
-    let plan = plan(models).await;
+    let plan = plan(models, name, settings).await;
     let [call, result] = tool_call(models).await;
     vec![text, stream, plan, call, result]
 }
@@ -178,32 +181,26 @@ async fn stream(models: &Arc<ModelRegistry>) -> Probe {
     probe
 }
 
-async fn plan(models: &ModelRegistry) -> Probe {
-    let step = json!({
-        "type": "object",
-        "properties": {
-            "id": {"type": "string"},
-            "agent_type": {"enum": ["research", "writer"]},
-            "dependencies": {"type": "array", "items": {"type": "string"}},
-        },
-        "required": ["id", "agent_type", "dependencies"],
-        "additionalProperties": false,
-    });
-    let schema = json!({
-        "type": "object",
-        "properties": {"steps": {"type": "array", "items": step}},
-        "required": ["steps"],
-        "additionalProperties": false,
-    });
-    let text = "Plan this goal in two steps: find three facts about bees, then write a paragraph about them. The agent types are \
-                `research` and `writer`. The second step depends on the first.";
-    let format = ResponseFormat::Json { name: "plan".into(), schema: schema.into() };
+/// A plan of the shipped agents, with the schema that planners send.
+async fn plan(models: &ModelRegistry, name: &str, settings: &Settings) -> Probe {
+    let schema = plan_schema_of(goalmill_agents::shipped_cards(), &settings.planner.llm, &settings.limits);
+    let text = "Plan this goal in two steps: find three facts about bees, then write a paragraph about them. The first step is \
+                `research` of `research_agent`, the second one is `write` of `writer_agent` and depends on the first one.";
+    let format = ResponseFormat::Json { name: "plan".into(), schema: schema.clone() };
     let answer = models.complete(&request(vec![Message::user(text)], format)).await;
     let mut probe = Probe::new("plan", &answer);
-    if let Ok(answer) = &answer
-        && let Err(reason) = check_plan(answer.content())
-    {
-        probe.refuse(reason);
+    if let Ok(answer) = &answer {
+        let form = match answer.mode {
+            ResponseMode::JsonSchema => models.schema_form(name).await.unwrap_or(SchemaForm::Prompt),
+            ResponseMode::ForcedTool | ResponseMode::JsonObject | ResponseMode::Tools | ResponseMode::Text => {
+                SchemaForm::Prompt
+            }
+        };
+        probe.detail = format!("{} form, {} bytes", form.as_str(), schema.form(form).to_string().len());
+        if let Err(reason) = check_plan(answer.content()) {
+            probe.passed = false;
+            probe.detail = format!("{reason}; {}", probe.detail);
+        }
     }
     probe
 }
@@ -216,7 +213,9 @@ fn check_plan(content: &str) -> Result<(), String> {
     if steps.is_empty() {
         return Err("the plan has no steps".into());
     }
-    let foreign = steps.iter().find(|step| !matches!(step["agent_type"].as_str(), Some("research" | "writer")));
+    let known = goalmill_agents::shipped_cards();
+    let is_known = |step: &Value| known.iter().any(|agent| step["agent_type"] == agent.agent_type.as_str());
+    let foreign = steps.iter().find(|step| !is_known(step));
     match foreign {
         Some(step) => Err(format!("a step has an unknown agent type: {}", step["agent_type"])),
         None => Ok(()),

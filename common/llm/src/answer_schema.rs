@@ -30,6 +30,17 @@ pub enum SchemaForm {
     Prompt,
 }
 
+impl SchemaForm {
+    /// The word used on screen.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Grammar => "grammar",
+            Self::Strict => "strict",
+            Self::Prompt => "prompt",
+        }
+    }
+}
+
 impl From<Value> for AnswerSchema {
     /// The same schema in each form.
     fn from(schema: Value) -> Self {

@@ -102,7 +102,8 @@ impl<'a> CallRunner<'a> {
             if !is_format_rejection(status, &rejection.to_string()) {
                 return Err(rejection);
             }
-            if let Some(quirks) = model.quirks().learn_from_rejection(&rejection.to_string()) {
+            let asked = model.max_usage(self.request).output_tokens;
+            if let Some(quirks) = model.quirks().learn_from_rejection(&rejection.to_string(), asked) {
                 model.learn(quirks);
                 continue;
             }

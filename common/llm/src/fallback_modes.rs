@@ -91,13 +91,20 @@ pub struct ServerQuirks {
     pub no_strict: bool,
     /// Enforces no more than the strict subset of JSON Schema.
     pub strict_subset: bool,
+    /// Tokens of the longest answer of the model.
+    pub output_tokens_max: Option<u64>,
 }
 
 impl ServerQuirks {
     /// Adds the deviation that a rejection names; `None` when it names no new one.
-    pub fn learn_from_rejection(self, refusal: &str) -> Option<Self> {
+    ///
+    /// - `output_tokens`: of the longest answer that was asked for.
+    pub fn learn_from_rejection(self, refusal: &str, output_tokens: u64) -> Option<Self> {
         let text = refusal.to_ascii_lowercase();
         let mut next = self;
+        if ["max_tokens", "max_completion_tokens", "max_output_tokens"].iter().any(|word| text.contains(word)) {
+            next.output_tokens_max = named_limit(&text, output_tokens).or(next.output_tokens_max);
+        }
         if text.contains("max_completion_tokens") {
             next.completion_tokens = true;
         }
@@ -115,6 +122,13 @@ impl ServerQuirks {
         }
         (next != self).then_some(next)
     }
+}
+
+/// The largest number in a text below the one that was asked for; small numbers are no limits.
+fn named_limit(text: &str, asked: u64) -> Option<u64> {
+    const LEAST: u64 = 256;
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
+    numbers.filter(|number| (LEAST..asked).contains(number)).max()
 }
 
 impl FallbackModes {
@@ -229,9 +243,18 @@ mod tests {
     #[test]
     fn quirks_are_learned_from_rejections_once() {
         let refusal = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.";
-        let learned = ServerQuirks::default().learn_from_rejection(refusal).expect("it names something");
-        assert!(learned.completion_tokens);
-        assert_eq!(learned.learn_from_rejection(refusal), None);
-        assert_eq!(ServerQuirks::default().learn_from_rejection("no"), None);
+        let learned = ServerQuirks::default().learn_from_rejection(refusal, 4_096).expect("it names something");
+        assert!(learned.completion_tokens && learned.output_tokens_max.is_none());
+        assert_eq!(learned.learn_from_rejection(refusal, 4_096), None);
+        assert_eq!(ServerQuirks::default().learn_from_rejection("no", 4_096), None);
+        for refusal in [
+            "max_tokens is too large: 32000. This model supports at most 16384 completion tokens.",
+            "max_tokens: 32000 > 16384, which is the maximum allowed number of output tokens",
+            "Invalid max_tokens value, the valid range of max_tokens is [1, 16384]",
+        ] {
+            let learned = ServerQuirks::default().learn_from_rejection(refusal, 32_000).expect(refusal);
+            assert_eq!(learned.output_tokens_max, Some(16_384), "{refusal}");
+            assert_eq!(learned.learn_from_rejection(refusal, 16_384), None, "{refusal}");
+        }
     }
 }

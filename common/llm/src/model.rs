@@ -106,7 +106,8 @@ impl Model {
     /// Maximum usage of a request.
     pub fn max_usage(&self, request: &CompletionRequest) -> TokenUsage {
         let answer = request.output_tokens_max.unwrap_or(self.settings.output_tokens_max);
-        let wanted = answer.saturating_add(self.thinking_tokens());
+        let most = self.quirks().output_tokens_max.unwrap_or(u64::MAX);
+        let wanted = answer.saturating_add(self.thinking_tokens()).min(most);
         let input_tokens = estimate_prompt_tokens(request);
         let output_tokens = match request.shorten_to_budget {
             true => request.budget.affordable_output(input_tokens, wanted, &self.price),

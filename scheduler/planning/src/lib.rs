@@ -39,9 +39,9 @@ pub mod stage;
 pub mod tools;
 
 pub use call_log::{CallLog, CallRecorder};
-pub use llm::LlmPlanner;
 pub use llm::goal_reader::GoalReading;
 pub use llm::judge::CriteriaJudge;
+pub use llm::{LlmPlanner, plan_schema_of};
 pub use load::LoadError;
 pub use offered_plans::{OfferedPlans, named_versions, nearest_plans};
 pub use pipeline::fallback::FirstPlanSink;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use goalmill_common::agent::Agent;
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Proposal;
 use goalmill_common::config::{LlmSettings, PlanningStrategy};
@@ -24,7 +25,7 @@ use goalmill_common::criterion::criterion_id;
 use goalmill_common::goal::{Goal, Planning};
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Phase, Plan, RevisionPolicy};
-use goalmill_llm::{ModelRegistry, Purpose};
+use goalmill_llm::{AnswerSchema, ModelRegistry, Purpose};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -56,6 +57,7 @@ pub(super) use revision_task::{keep_going, needs_changes, situation_context};
 pub use tool_shortlist::ToolShortlist;
 pub(super) use tool_shortlist::{cut_schema, nearest_cards};
 
+use plan_schema::PlanVocabulary;
 use plan_task::{PlanTask, ValidDraft};
 use prompt_data::PromptData;
 use repair_loop::{AcceptedDraft, RepairLoop};
@@ -191,6 +193,19 @@ impl Planner for LlmPlanner {
     async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
         revision_task::propose(&self.deps, request).await
     }
+}
+
+/// The schema of plans of these agents, as planners send it.
+pub fn plan_schema_of(agents: Vec<Agent>, settings: &LlmSettings, limits: &Limits) -> AnswerSchema {
+    let vocabulary = PlanVocabulary {
+        agents,
+        plans: Vec::new(),
+        fallbacks: false,
+        parts: false,
+        features: settings.features.clone(),
+        output_tokens_max: settings.output_tokens_max,
+    };
+    vocabulary.plan(limits.planned_steps_max)
 }
 
 /// The plan without its steps, as the planner makes it whatever the model wrote.

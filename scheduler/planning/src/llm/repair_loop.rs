@@ -12,8 +12,8 @@ use goalmill_common::config::LlmSettings;
 use goalmill_common::goal::{Budget, Planning, Usage};
 use goalmill_common::problem::Issue;
 use goalmill_llm::{
-    Completion, CompletionOutcome, CompletionRequest, ModelError, ModelRegistry, ModelTier, Purpose, ResponseFormat,
-    SpendBudget, SpendLimit, Usd,
+    Completion, CompletionOutcome, CompletionRequest, FinishReason, ModelError, ModelRegistry, ModelTier, Purpose,
+    ResponseFormat, SpendBudget, SpendLimit, Usd,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -334,6 +334,7 @@ impl<'a> RepairLoop<'a> {
         let answers = futures_util::future::join_all((0..asks).map(|_| self.complete(&prompt, &question))).await;
         progress.rounds += 1;
         let before = before.map(|(draft, _)| draft.clone());
+        let output_tokens_max = self.settings.output_tokens_max;
         let mut judged = Vec::new();
         let mut failed = None;
         for answer in answers {
@@ -360,6 +361,10 @@ impl<'a> RepairLoop<'a> {
                 return Ok(Some(AcceptedDraft { others, ..AcceptedDraft::one(good, by) }));
             }
             DraftVerdict::Invalid { draft, issues } => progress.bad(draft, issues),
+            // An answer that gets more room next time is no sign that the model cannot write the plan.
+            DraftVerdict::Unparseable { reason } if self.settings.output_tokens_max > output_tokens_max => {
+                progress.note = Some(reason);
+            }
             DraftVerdict::Unparseable { reason } => progress.unreadable(reason),
         }
         Ok(None)
@@ -383,6 +388,13 @@ impl<'a> RepairLoop<'a> {
         (judged, answer.model.clone())
     }
 
+    /// Gives the next answer twice as many tokens, within half of what is left.
+    fn raise_output(&mut self) {
+        let most = self.spend.remaining().tokens.unwrap_or(self.settings.tokens_max) / 2;
+        let limit = &mut self.settings.output_tokens_max;
+        *limit = limit.saturating_mul(2).min(most).max(*limit);
+    }
+
     /// Notes what became of an answer.
     ///
     /// - `stage`: of the question.
@@ -402,7 +414,11 @@ impl<'a> RepairLoop<'a> {
             }
             DraftVerdict::Unparseable { reason } => {
                 round.verdict.clone_from(reason);
-                CompletionOutcome::Unparseable
+                if answer.finish == FinishReason::Length {
+                    self.raise_output();
+                }
+                // A cut answer says nothing of the form that the server was asked for.
+                if answer.is_truncated() { CompletionOutcome::Invalid } else { CompletionOutcome::Unparseable }
             }
         };
         round.outcome = outcome.as_str();

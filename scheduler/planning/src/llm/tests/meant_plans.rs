@@ -1,7 +1,7 @@
 //! A plan that means a goal is admitted by each form of the schema, and is valid as it is written there.
 
-use goalmill_llm::SchemaForm;
 use goalmill_common::problem::Issue;
+use goalmill_llm::SchemaForm;
 use goalmill_plan::validate::{Catalogue, Rules, validate_plan_by};
 
 use super::plan_schema::{all_features, validator, with_typed_ids};

@@ -300,9 +300,9 @@ async fn a_cut_answer_is_never_a_plan() {
     let cut = Scripted { truncate: Some(good().to_string().len() - 2), ..says(&good()) };
     let closed = Scripted { finish: Some("length".into()), ..says(&good()) };
     let world = world(LlmSettings::default(), vec![vec![cut, closed]]).await;
-    let error = world.llm.plan(&request()).await.expect_err("both answers are cut");
+    let error = world.llm.plan(&request()).await.expect_err("each answer is cut");
     assert!(error.reason.contains("cut"), "{error}");
-    assert_eq!(world.servers[0].calls(), 2);
+    assert_eq!(world.servers[0].calls(), 3);
 }
 
 #[tokio::test]
@@ -824,6 +824,19 @@ async fn in_time(world: &World, planning: impl Future<Output = Result<PlannerAns
     assert_eq!(ids(&planned.expect("the other model's plan is valid").planned), ["flight", "room"]);
     let standings = world.llm.deps.models.stats();
     assert!(standings[0].rates.success < 1.0 && standings[1].rates.success == 1.0, "{standings:?}");
+}
+
+#[tokio::test]
+async fn a_cut_answer_gets_more_tokens_and_keeps_the_mode() {
+    let cut = |truncate: usize| Scripted { truncate: Some(truncate), ..says(&good()) };
+    let world = world(LlmSettings::default(), vec![vec![cut(60), cut(90), cut(120), says(&good())]]).await;
+    let planned = world.llm.plan(&request()).await.expect("the last answer is whole").planned;
+    assert_eq!(ids(&planned), ["flight", "room"]);
+    let seen = world.servers[0].seen();
+    let limits: Vec<u64> = seen.iter().filter_map(|call| call.body["max_tokens"].as_u64()).collect();
+    assert_eq!(limits, [4_096, 8_192, 16_384, 32_768]);
+    assert!(seen.iter().all(|call| call.body["response_format"]["type"] == "json_schema"));
+    assert!(prompt_of(&world, 1).contains("write shorter descriptions"));
 }
 
 #[tokio::test]
