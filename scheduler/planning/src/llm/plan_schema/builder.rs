@@ -81,6 +81,10 @@ pub fn work_fields([agent, action, inputs]: [Value; 3]) -> Vec<FieldSchema> {
     vec![("agent_type", agent), ("action", action), ("inputs", inputs)]
 }
 
+pub fn kind(kind: &str) -> FieldSchema {
+    ("kind", one_of(&[kind.to_owned()]))
+}
+
 impl<'a> Builder<'a> {
     pub(super) fn new(
         vocabulary: &'a PlanVocabulary,
@@ -130,10 +134,6 @@ impl<'a> Builder<'a> {
 
     pub(super) fn duration(&mut self) -> Value {
         self.define("duration", json!({"type": "string", "pattern": DURATION}))
-    }
-
-    pub(super) fn kind(&self, kind: &str) -> FieldSchema {
-        ("kind", one_of(&[kind.to_owned()]))
     }
 
     /// Ids that a step with a kind of work may have.
@@ -265,7 +265,7 @@ impl<'a> Builder<'a> {
             return reference_to(name);
         }
         let text = schema.to_string();
-        if self.names.get(&text).is_none() {
+        if !self.names.contains_key(&text) {
             self.bytes += name.len() + text.len();
             self.defs.insert(name.to_owned(), schema);
         }

@@ -4,7 +4,7 @@ use goalmill_common::planning::PlanFeature;
 use goalmill_llm::SchemaForm;
 use serde_json::{Map, Value, json};
 
-use super::builder::{Builder, EACH, EarlierSteps, Sight, StepWork, work_fields};
+use super::builder::{Builder, EACH, EarlierSteps, Sight, StepWork, kind, work_fields};
 use super::inputs::{CHARACTER, INPUT_CHARS};
 use super::schema_parts::{FieldSchema, alternatives, any_of, nullable, object, reference_to};
 use super::{bytes_max, features};
@@ -142,7 +142,7 @@ impl Builder<'_> {
             variants.push(StepVariant::new(suffix, vec![("use", plan), ("inputs", inputs)], shared.clone()));
         }
         if self.vocabulary.parts {
-            variants.push(StepVariant::new("plan", vec![self.kind("plan")], Vec::new()));
+            variants.push(StepVariant::new("plan", vec![kind("plan")], Vec::new()));
         }
         let condition = self.when(earlier);
         if self.has(PlanFeature::Questions) {
@@ -151,7 +151,7 @@ impl Builder<'_> {
             variants.push(StepVariant::new("ask", vec![("ask", ask)], condition.clone()));
         }
         for (suffix, wait) in self.waits(earlier) {
-            let fields = vec![self.kind("wait"), ("wait", wait)];
+            let fields = vec![kind("wait"), ("wait", wait)];
             variants.push(StepVariant::new(suffix, fields, condition.clone()));
         }
         variants
@@ -204,7 +204,7 @@ impl Builder<'_> {
         let item = object([("item", json!({"enum": ["{{ item }}"]}))]);
         let inside = self.inside();
         let plan = self.named("plan", object([("steps", inside)]));
-        let fields = vec![self.kind("plan"), ("for_each", list), ("inputs", item), ("plan", plan)];
+        let fields = vec![kind("plan"), ("for_each", list), ("inputs", item), ("plan", plan)];
         maps.push(StepVariant::new("each", fields, shared));
         maps
     }
