@@ -14,6 +14,7 @@ import re
 import sys
 import tempfile
 import threading
+import urllib.error
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from processes import Processes, call, free_port, wait
@@ -149,7 +150,7 @@ def settings(base_url, direct):
 
 def main():
     upstream = serve(Upstream)
-    os.environ["REAL_MODEL_KEY"] = "none"
+    os.environ |= {"REAL_MODEL_KEY": "none", "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
     with tempfile.TemporaryDirectory() as folder:
         processes = Processes(pathlib.Path(folder))
         try:
@@ -180,7 +181,10 @@ def run(processes, upstream):
     for name in [name for name, _, _ in MODELS] + ["direct"]:
         Tap.seen.clear(), Upstream.seen.clear()
         planning = {"planner": "llm", "planner_only": True, "model": name, "model_only": True}
-        preview = call(f"{url}/v1/plans:preview", {"goal": {"description": GOAL, "planning": planning}})
+        try:
+            preview = call(f"{url}/v1/plans:preview", {"description": GOAL, "planning": planning})
+        except urllib.error.HTTPError as error:
+            preview = {"problem": error.read().decode()}
         steps = [step.get("action") for step in (preview.get("plan") or {}).get("steps", [])]
         for side, seen in (("asked", Tap.seen), ("behind", Upstream.seen)):
             for path, bytes_sent, body in seen:

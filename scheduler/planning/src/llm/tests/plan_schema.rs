@@ -538,7 +538,17 @@ fn schemas<'s>(schema: &'s Value, defs: &'s Value, depth: usize, seen: &mut Vec<
 fn the_strict_form_stays_within_the_documented_subset() {
     let demo: Vec<Agent> =
         serde_json::from_str(include_str!("../../../../../config/agents/demo.json")).expect("they are cards");
-    for agents in [office(), demo, many(40)] {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/agents");
+    let files = std::fs::read_dir(folder).expect("the folder of shipped agents");
+    let shipped =
+        files.map(|file| file.expect("a file").path()).filter(|path| path.extension().is_some_and(|e| e == "yaml"));
+    let shipped = shipped.map(|path| {
+        let text = std::fs::read_to_string(&path).expect("it can be read");
+        let mut card = serde_yaml_ng::from_str::<Value>(&text).expect("it is YAML")["card"].take();
+        card["agent_type"] = path.file_stem().and_then(|name| name.to_str()).into();
+        serde_json::from_value(card).expect("it is a card")
+    });
+    for agents in [office(), demo, shipped.collect(), many(40)] {
         let vocabulary = PlanVocabulary { features: all_features(), parts: true, ..vocabulary(&agents) };
         let schema = vocabulary.plan(Limits::default().planned_steps_max);
         let strict = schema.form(SchemaForm::Strict);
