@@ -202,6 +202,7 @@ pub fn plan_schema_of(agents: Vec<Agent>, settings: &LlmSettings, limits: &Limit
         plans: Vec::new(),
         fallbacks: false,
         parts: false,
+        nested: limits.depth_max > 0,
         features: settings.features.clone(),
         output_tokens_max: settings.output_tokens_max,
     };

@@ -230,6 +230,7 @@ impl<'a> PlanTask<'a> {
             plans: self.stored().views().cloned().collect(),
             fallbacks: self.request.goal.planning.require_fallbacks,
             parts: is_hierarchical && self.request.limits.depth_max > 0,
+            nested: self.request.limits.depth_max > 0,
             features: self.settings.features.clone(),
             output_tokens_max: self.settings.output_tokens_max,
         }

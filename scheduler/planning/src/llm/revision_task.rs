@@ -213,6 +213,7 @@ impl GenerationTask for RevisionTask<'_> {
             plans: self.request.terms.stored_plans.views().cloned().collect(),
             fallbacks: planning.require_fallbacks,
             parts: may_nest && settings.strategy == PlanningStrategy::Hierarchical,
+            nested: may_nest,
             features: settings.features,
             output_tokens_max: settings.output_tokens_max,
         };

@@ -128,6 +128,7 @@ impl Planner for ToolsPlanner {
             plans: request.terms.stored_plans.views().cloned().collect(),
             fallbacks: planning.require_fallbacks,
             parts: false,
+            nested: request.limits.depth_max > 0,
             features,
             output_tokens_max: self.deps.settings.output_tokens_max,
         };

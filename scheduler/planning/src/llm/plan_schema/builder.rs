@@ -190,7 +190,7 @@ impl<'a> Builder<'a> {
             kinds.extend(is_there.then(|| (kind.to_owned(), outputs)));
         };
         let has_waits = self.has(PlanFeature::Waits);
-        add(self.has(PlanFeature::Maps), "each", OutputPaths::list());
+        add(self.has(PlanFeature::Maps) && self.vocabulary.nested, "each", OutputPaths::list());
         add(self.vocabulary.parts, "plan", OutputPaths::any());
         add(self.has(PlanFeature::Questions), "ask", OutputPaths::answer());
         add(has_waits, "wait", OutputPaths::default());

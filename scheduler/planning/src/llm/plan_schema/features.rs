@@ -127,7 +127,7 @@ pub fn loose_step(vocabulary: &PlanVocabulary) -> Value {
         let wait = json!({"for": text(), "until": text(), "event": text(), "timeout": text()});
         add("wait", json!({"type": "object", "properties": wait}));
     }
-    if has(PlanFeature::Maps) {
+    if has(PlanFeature::Maps) && vocabulary.nested {
         add("plan", open_object());
     }
     if !vocabulary.plans.is_empty() {

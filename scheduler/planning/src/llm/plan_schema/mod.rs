@@ -94,8 +94,10 @@ pub struct PlanVocabulary {
     pub plans: Vec<StoredPlanView>,
     /// Steps have fallbacks.
     pub fallbacks: bool,
-    /// Steps of kind `plan` are allowed.
+    /// Steps of kind `plan` may be left to be planned.
     pub parts: bool,
+    /// Plans inside the plan are allowed.
+    pub nested: bool,
     /// What else plans may use.
     pub features: Vec<PlanFeature>,
     /// Tokens of the longest answer.

@@ -201,6 +201,9 @@ impl Builder<'_> {
                 maps.push(StepVariant::new(format!("{EACH}{suffix}"), fields, shared.clone()));
             }
         }
+        if !self.vocabulary.nested {
+            return maps;
+        }
         let item = object([("item", json!({"enum": ["{{ item }}"]}))]);
         let inside = self.inside();
         let plan = self.named("plan", object([("steps", inside)]));

@@ -116,6 +116,7 @@ fn each_form_admits_the_plan_that_is_meant_and_it_is_valid() {
         plans: Vec::new(),
         fallbacks: false,
         parts: false,
+        nested: true,
         features: all_features(),
         output_tokens_max: 4_096,
     };

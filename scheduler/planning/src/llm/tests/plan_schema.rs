@@ -51,6 +51,7 @@ fn vocabulary(agents: &[Agent]) -> PlanVocabulary {
         plans: Vec::new(),
         fallbacks: false,
         parts: false,
+        nested: true,
         features: Vec::new(),
         output_tokens_max: 400,
     }
@@ -368,6 +369,20 @@ fn the_grammar_has_the_features_that_are_allowed() {
     ] {
         let answer = with_typed_ids(&json!({ "steps": steps }));
         assert!(!with.is_valid(&answer), "{answer}");
+    }
+}
+
+#[test]
+fn a_plan_that_cannot_be_nested_deeper_has_no_plan_inside() {
+    let agents = office();
+    let map = json!({"id": "s1_each", "description": "Send each", "kind": "plan", "for_each": ["Ann"],
+                     "inputs": {"item": "{{ item }}"}, "plan": {"steps": [with_typed_ids(&json!({"steps": [
+                         {"id": "i1", "description": "Read it", "agent_type": "files", "action": "read_file",
+                          "inputs": {"path": "{{ goal.metadata.inputs.item }}"}, "dependencies": []}]}))["steps"][0]]},
+                     "dependencies": []});
+    for nested in [true, false] {
+        let schema = PlanVocabulary { nested, features: all_features(), ..vocabulary(&agents) }.plan(STEPS_MAX);
+        assert_eq!(admits(schema.form(SchemaForm::Grammar), &json!({"steps": [map]})), nested);
     }
 }
 
