@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::agent::{Agent, LATENCY_MS_MAX};
 use crate::id::{AgentType, is_id};
+use crate::json_comments::blank_json_comments;
 use crate::json_limits::COST_MAX;
 use crate::problem::{ERRORS_MAX, Issue};
 use crate::text::{pointer_part, shorten};
@@ -50,10 +51,11 @@ pub fn read_card(text: &[u8]) -> Result<Agent, Vec<Issue>> {
         let detail = format!("the card has {} bytes, more than {CARD_BYTES_MAX}", text.len());
         return Err(vec![issue("INPUT_TOO_LARGE", "", detail, "say less")]);
     }
-    let unread = |error: serde_json::Error| {
+    let unread = |error: &dyn std::fmt::Display| {
         vec![issue("INVALID_JSON", "", format!("the card cannot be read: {error}"), "write one JSON object")]
     };
-    let card: Value = serde_json::from_slice(text).map_err(unread)?;
+    let text = blank_json_comments(std::str::from_utf8(text).map_err(|error| unread(&error))?);
+    let card: Value = serde_json::from_str(&text).map_err(|error| unread(&error))?;
     let mut issues = check_card(&card);
     for (ours, theirs) in ALIASES {
         if card.get(ours).is_some() && card.get(theirs).is_some() {
@@ -61,7 +63,7 @@ pub fn read_card(text: &[u8]) -> Result<Agent, Vec<Issue>> {
             issues.push(issue("CONFLICTING_FIELDS", &format!("/{theirs}"), detail, "keep one of them"));
         }
     }
-    if issues.is_empty() { serde_json::from_slice(text).map_err(unread) } else { Err(issues) }
+    if issues.is_empty() { serde_json::from_str(&text).map_err(|error| unread(&error)) } else { Err(issues) }
 }
 
 /// Fields, and what capability cards of other planners call them; the type reads both.

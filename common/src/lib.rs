@@ -27,6 +27,7 @@ pub mod goal_context;
 pub mod hash;
 pub mod id;
 pub mod json;
+pub mod json_comments;
 pub mod json_limits;
 pub mod keys;
 pub mod layout;

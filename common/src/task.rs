@@ -35,6 +35,9 @@ pub struct Task {
     /// Fields that the outputs must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected_outputs: Vec<String>,
+    /// What the outputs are expected to be, in words; nothing is compared with them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub expected_output: String,
     /// A JSON Schema that the outputs must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Json>,

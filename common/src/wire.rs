@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::Request;
 use crate::id::{EntryId, Namespace, is_id};
+use crate::json_comments::skip_json_comments;
 use crate::problem::{ErrorCode, Issue, Problem};
 use crate::report::Report;
 use crate::task::Task;
@@ -218,9 +219,13 @@ impl EntryReading<'_> {
     }
 }
 
-/// The document of a goal in words. A text that begins with `{` is a document.
+/// The document of a goal in words. A text that begins with `{`, perhaps after comments, is a document.
 fn goal_document(text: String) -> String {
-    if text.trim_start().starts_with('{') { text } else { serde_json::json!({ "description": text }).to_string() }
+    if skip_json_comments(&text).starts_with('{') {
+        text
+    } else {
+        serde_json::json!({ "description": text }).to_string()
+    }
 }
 
 /// The text of a field; an error when it is not UTF-8.

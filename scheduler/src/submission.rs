@@ -219,11 +219,9 @@ fn invalid_traceparent() -> Problem {
 }
 
 fn convert_goal(scheduler: &Scheduler, draft: Value) -> Result<ParsedGoal, Problem> {
-    let converted = formats::convert_goal(draft, &scheduler.settings.limits);
+    let converted = formats::convert_goal(draft, &scheduler.settings.limits)
+        .map_err(|issues| issues_problem(ErrorCode::InvalidGoal, issues))?;
     let goal = validate_goal(scheduler, &converted.document).map_err(|problem| located(&converted, problem))?;
-    if let Some(issue) = formats::missing_state(&goal.description).filter(|_| converted.format.is_some()) {
-        return Err(issues_problem(ErrorCode::InvalidGoal, vec![issue]));
-    }
     Ok(ParsedGoal { goal, notes: converted.notes })
 }
 
@@ -244,7 +242,12 @@ fn parse_plan_with(scheduler: &Scheduler, mut draft: Value, rules: &Rules<'_>) -
         }
     }
     let (goal, valid) = validate_plan_draft(scheduler, draft, rules)?;
-    let routed = valid.route(|plan| scheduler.directory.route(plan, rules.policy)).map_err(|issues| {
+    let route = |plan: &mut Plan| {
+        let mut routing = scheduler.directory.route(plan, rules.policy)?;
+        routing.1.extend(formats::withhold_context(plan, || scheduler.directory.catalogue()));
+        Ok(routing)
+    };
+    let routed = valid.route(route).map_err(|issues: Vec<Issue>| {
         let denied = issues.iter().any(|issue| issue.code == "ACTION_DENIED");
         issues_problem(if denied { ErrorCode::InvalidPlan } else { ErrorCode::Unroutable }, issues)
     })?;
@@ -261,7 +264,8 @@ pub(crate) fn validate_stored(scheduler: &Scheduler, draft: Value) -> Result<(Go
 /// Validates a plan and its goal.
 fn validate_plan_draft(scheduler: &Scheduler, draft: Value, rules: &Rules<'_>) -> Result<(Goal, ValidPlan), Problem> {
     let limits = &scheduler.settings.limits;
-    let mut converted = formats::convert_plan(draft, limits);
+    let mut converted =
+        formats::convert_plan(draft, limits).map_err(|issues| issues_problem(ErrorCode::InvalidPlan, issues))?;
     let goal = match document::split_goal(&converted.document) {
         Some(goal) => validate_goal(scheduler, &goal).map_err(|problem| located(&converted, problem))?,
         None => Goal::default(),

@@ -1,6 +1,7 @@
 //! Converts the flags of an edit to an API request.
 
 use goalmill_common::id::PlanId;
+use goalmill_plan::formats;
 use serde_json::{Map, Value, json};
 
 use super::input;
@@ -11,7 +12,7 @@ use crate::exit::{Exit, Failed};
 /// The edit as the fields `plan` or `changes`, and `goal`, of a request.
 pub async fn body(context: &CommandContext, plan: &PlanId, args: &ChangeArgs) -> Result<Map<String, Value>, Failed> {
     let mut body = if let Some(file) = &args.file {
-        from_file(input::value(file)?)
+        from_file(plan, file, input::value(file)?)?
     } else {
         let document = context.client.graph(plan).await?;
         Map::from_iter([("changes".to_owned(), Value::Array(changes(args, &document)?))])
@@ -28,8 +29,21 @@ fn corrected(given: &[String]) -> Result<Map<String, Value>, Failed> {
     given.iter().map(entry).collect()
 }
 
-/// A list holds changes; anything else is the changed plan.
-pub fn from_file(value: Value) -> Map<String, Value> {
+/// A list holds changes, and so does a revision of another planner; anything else is the changed plan.
+fn from_file(plan: &PlanId, file: &str, value: Value) -> Result<Map<String, Value>, Failed> {
+    if formats::is_revision(&value) {
+        return formats::checked_revision_changes(&value, plan.as_str())
+            .map(|changes| Map::from_iter([("changes".to_owned(), Value::Array(changes))]))
+            .map_err(|issues| {
+                let said = issues.iter().map(|issue| format!("{} at {}: {}", issue.detail, issue.pointer, issue.hint));
+                Failed::invalid(format!("{file}: {}", said.collect::<Vec<_>>().join("; ")))
+            });
+    }
+    Ok(of_value(value))
+}
+
+/// The body of an edit by changes or by the whole plan.
+fn of_value(value: Value) -> Map<String, Value> {
     let (name, value) = match value {
         Value::Array(_) => ("changes", value),
         Value::Object(mut fields) if fields.len() == 1 && fields.contains_key("changes") => {
@@ -171,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_file_holds_a_plan_or_a_list_of_changes() {
-        assert!(from_file(json!([{}])).contains_key("changes"));
-        assert!(from_file(json!({"changes": []})).contains_key("changes"));
-        assert!(from_file(json!({"steps": []})).contains_key("plan"));
+        assert!(of_value(json!([{}])).contains_key("changes"));
+        assert!(of_value(json!({"changes": []})).contains_key("changes"));
+        assert!(of_value(json!({"steps": []})).contains_key("plan"));
     }
 }

@@ -20,11 +20,6 @@ use crate::exit::{CommandResult, Exit, Failed};
 use crate::import::wfformat;
 use crate::output::{Screen, json as json_text, yaml};
 
-/// Fields of which a card has one beside its agent type; a step has none of them.
-const CARD_FIELDS: [&str; 8] = [
-    "capabilities", "specialization", "cost_per_invocation", "avg_latency_ms", "success_rate", "latency_ms", "cost",
-    "actions",
-];
 /// Fields of capability cards of other planners, and what a card calls them.
 const CARD_ALIASES: [(&str, &str); 3] =
     [("specialization", "description"), ("cost_per_invocation", "cost"), ("avg_latency_ms", "latency_ms")];
@@ -61,12 +56,12 @@ fn convert(text: &[u8], limits: &Limits) -> Result<Converted, Vec<Issue>> {
         let notes = feedback_notes(&draft);
         return answer.map(|value| Converted { value, notes }).map_err(refused);
     }
-    if is_card(&draft) {
+    if formats::is_card(&draft) {
         let agent = read_card(draft.to_string().as_bytes())?;
         return Ok(Converted { value: json!(agent), notes: card_notes(&draft) });
     }
     if !input::is_plan(&draft) {
-        let converted = formats::convert_goal(draft, limits);
+        let converted = formats::convert_goal(draft, limits)?;
         let goal = validate::goal(&converted.document, limits).map_err(|issues| converted.locate(issues))?;
         return Ok(Converted { value: json!(goal), notes: converted.notes });
     }
@@ -74,12 +69,6 @@ fn convert(text: &[u8], limits: &Limits) -> Result<Converted, Vec<Issue>> {
         Checked::Plan(planned) => Converted { value: json!(planned.plan), notes: planned.warnings },
         Checked::Goal { goal, notes } => Converted { value: json!(goal), notes },
     })
-}
-
-/// Whether a document describes an agent, and is neither a plan nor a goal.
-fn is_card(draft: &Value) -> bool {
-    let is_named = draft.get("agent_type").is_some_and(Value::is_string);
-    is_named && !input::is_plan(draft) && CARD_FIELDS.iter().any(|field| draft.get(field).is_some())
 }
 
 /// The fields of a card that have other names here.

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use goalmill_client::Document;
+use goalmill_common::json_comments::looks_like_json;
 use goalmill_common::limits::Limits;
 use goalmill_common::number::to_usize;
 use goalmill_plan::document::{self, Format};
@@ -43,19 +44,18 @@ const PLAN_FIELDS: [&str; 7] = ["steps", "subtasks", "tasks", "phases", "nodes",
 /// Whether a document is a plan and no goal.
 pub fn is_plan(document: &Value) -> bool {
     let is_named = || PLAN_FIELDS.iter().any(|field| document.get(field).is_some());
-    // Validation says how a workflow of another engine is imported.
-    document.is_array() || is_named() || formats::foreign_workflow(document).is_some()
+    // Validation says where a document belongs that is neither.
+    document.is_array() || is_named() || formats::foreign_document(document).is_some()
 }
 
-/// A plan's text and what it is: JSON when it begins with a bracket, else YAML.
+/// A plan's text and what it is.
 pub fn document(path: &str) -> Result<Document, Failed> {
     let text = read_file(path)?;
-    let first = text.trim_start_matches('\u{feff}').trim_start().chars().next();
-    let media = match first {
-        None => return Err(Failed::invalid(format!("`{path}` is empty"))),
-        Some('{' | '[') => "application/json",
-        Some(_) => "application/yaml",
-    };
+    let begun = text.trim_start_matches('\u{feff}');
+    if begun.trim().is_empty() {
+        return Err(Failed::invalid(format!("`{path}` is empty")));
+    }
+    let media = if looks_like_json(begun) { "application/json" } else { "application/yaml" };
     Ok(Document { text, media })
 }
 
@@ -86,6 +86,7 @@ mod tests {
             document(path.to_str().expect("the path is text"))
         };
         assert_eq!(of(" {\"steps\":[]}").expect("it is a document").media, "application/json");
+        assert_eq!(of("// mine\n{\"steps\":[]}").expect("it is a document").media, "application/json");
         assert_eq!(of("steps: []").expect("it is a document").media, "application/yaml");
         assert_eq!(of("\n").expect_err("it is empty").exit.code(), 8);
     }

@@ -126,7 +126,7 @@ fn prepare_context(globals: Globals, repeats: bool, screen: Screen) -> Result<Co
 async fn watch_plan(context: &CommandContext, args: &crate::args::WatchArgs) -> CommandResult {
     let CommandContext { screen, client, .. } = context;
     let plan = client.resolve(&args.plan).await?;
-    let patience = watch::Patience { show: true, stop_at_approval: false, timeout: args.timeout };
+    let patience = watch::Patience { show: true, stop_at_approval: false, timeout: args.timeout, ..Default::default() };
     let waited = watch::wait(screen, watch::Source::Api(client.clone()), &plan, patience).await?;
     if let (false, watch::Waited::Settled(board)) = (screen.is_for_people(), &waited)
         && let Some(results) = board.results()

@@ -38,7 +38,7 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
         }
         PlanCommand::Wait { plan, timeout } => {
             let plan = client.resolve(&plan).await?;
-            let patience = Patience { show: false, stop_at_approval: true, timeout };
+            let patience = Patience { show: false, stop_at_approval: true, timeout, ..Default::default() };
             let waited = wait(screen, Source::Api(client.clone()), &plan, patience).await?;
             return Ok(left_alone(screen, &plan, &waited));
         }

@@ -294,9 +294,7 @@ async fn submit_by_stream(
 pub async fn follow(context: &CommandContext, args: &WaitArgs, accepted: &Accepted, source: Source) -> CommandResult {
     let CommandContext { screen, client, .. } = context;
     let plan = &accepted.plan_id;
-    if !args.watch {
-        accepted.warnings.iter().for_each(|issue| screen.warn(&issue.detail));
-    }
+    accepted.warnings.iter().for_each(|issue| screen.warn(&issue.detail));
     if !args.wait && !args.watch {
         screen.show(accepted, plan.as_str(), |_| {
             format!("{plan} {}\n  watch it: goalmill watch {plan}", accepted.status)
@@ -304,7 +302,8 @@ pub async fn follow(context: &CommandContext, args: &WaitArgs, accepted: &Accept
         return Ok(Exit::Done);
     }
     let over_http = matches!(source, Source::Api(_));
-    let patience = Patience { show: args.watch, stop_at_approval: true, timeout: args.timeout };
+    let patience =
+        Patience { show: args.watch, warned: accepted.warnings.clone(), stop_at_approval: true, timeout: args.timeout };
     let waited = wait(screen, source, plan, patience).await?;
     let exit = left_alone(screen, plan, &waited);
     let Waited::Settled(board) = waited else {

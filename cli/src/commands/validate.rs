@@ -61,15 +61,13 @@ pub(super) fn check_document(text: &[u8], limits: &Limits) -> Result<Checked, Ve
         match formats::workflow_plan(&draft) {
             Some(plan) => draft = plan,
             None => {
-                let converted = formats::convert_goal(draft, limits);
+                let converted = formats::convert_goal(draft, limits)?;
                 let goal = validate::goal(&converted.document, limits).map_err(|issues| converted.locate(issues))?;
-                let mut notes = converted.notes;
-                notes.extend(formats::missing_state(&goal.description));
-                return Ok(Checked::Goal { goal: Box::new(goal), notes });
+                return Ok(Checked::Goal { goal: Box::new(goal), notes: converted.notes });
             }
         }
     }
-    let mut converted = formats::convert_plan(draft, limits);
+    let mut converted = formats::convert_plan(draft, limits)?;
     if let Some(goal) = document::split_goal(&converted.document) {
         validate::goal(&goal, limits).map_err(|issues| converted.locate(issues))?;
     }

@@ -6,6 +6,7 @@ use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Goal, Usage};
 use goalmill_common::id::{AgentType, PlanId, StepId};
 use goalmill_common::plan::Step;
+use goalmill_common::problem::Issue;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::view::Results;
 use goalmill_engine::{PlanState, ReplayError, StepIndex, StepSnapshot, replay};
@@ -34,6 +35,8 @@ pub struct Board {
     pub begun_ms: Option<u64>,
     /// Why the plan could not be made, or is in quarantine.
     note: String,
+    /// Warnings that were shown before.
+    pub warned: Vec<Issue>,
 }
 
 /// Pending request of a plan in revision.
@@ -124,6 +127,7 @@ impl Board {
             written_ms: Vec::new(),
             begun_ms: None,
             note: String::new(),
+            warned: Vec::new(),
         }
     }
 

@@ -57,6 +57,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         PlanEvent::PlanValidated(validated) => validated
             .warnings
             .iter()
+            .filter(|issue| !board.warned.contains(issue))
             .map(|issue| format!("  {} {}", palette.tone(Tone::Wait, "!"), short(&issue.detail)))
             .collect(),
         PlanEvent::PlanningFailed(why) => {

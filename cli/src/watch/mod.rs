@@ -11,6 +11,7 @@ mod view;
 use std::time::Duration;
 
 use goalmill_common::id::PlanId;
+use goalmill_common::problem::Issue;
 use goalmill_common::status::PlanStatus;
 use tokio::time::{Instant, timeout_at};
 
@@ -25,10 +26,12 @@ use crate::exit::{Exit, Failed};
 use crate::output::Screen;
 
 /// Options of a wait.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Patience {
     /// Shows progress.
     pub show: bool,
+    /// Warnings that were shown before, when the plan was submitted.
+    pub warned: Vec<Issue>,
     /// Ends as soon as the plan is blocked by a person.
     pub stop_at_approval: bool,
     pub timeout: Option<Duration>,
@@ -47,6 +50,7 @@ pub async fn wait(screen: &Screen, source: Source, plan: &PlanId, patience: Pati
     let deadline = patience.timeout.map(|limit| Instant::now() + limit);
     let mut follow = Follow::open(source, plan.clone(), 0).await?;
     let mut board = Board::new(plan.clone());
+    board.warned = patience.warned;
     let mut view = patience.show.then(|| View::new(screen));
     // Listens all the time: a signal that comes while a line is printed counts too.
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());

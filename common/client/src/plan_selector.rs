@@ -17,8 +17,7 @@ impl Client {
     /// The id of the plan that `text` means: an id, a unique beginning or end of one, `@latest` or `@last-failed`.
     pub async fn resolve(&self, text: &str) -> Result<PlanId, ClientError> {
         if text == "@latest" {
-            let page = self.plans(&PlanQuery { limit: LATEST_OF, ..PlanQuery::default() }).await?;
-            return newest(page.items).ok_or(ClientError::NoPlans);
+            return self.newest().await;
         }
         if text == "@last-failed" {
             return self.last_failed().await;
@@ -29,6 +28,19 @@ impl Client {
         }
         let id = PlanId::from(text);
         if is_whole_id(&id) { Ok(id) } else { self.search(text).await }
+    }
+
+    /// The plan that was made last, of those that are in no other one.
+    async fn newest(&self) -> Result<PlanId, ClientError> {
+        let page = self.plans(&PlanQuery { limit: LATEST_OF, ..PlanQuery::default() }).await?;
+        let mut found = newest_first(page.items).into_iter();
+        let first = found.next().ok_or(ClientError::NoPlans)?;
+        for id in std::iter::once(first.clone()).chain(found) {
+            if self.plan(&id).await?.parent.is_none() {
+                return Ok(id);
+            }
+        }
+        Ok(first)
     }
 
     /// The plan that failed last.
@@ -75,15 +87,10 @@ fn is_whole_id(id: &PlanId) -> bool {
     id.shard().is_some() && id.as_str().split_once('-').is_some_and(|(_, rest)| rest.len() >= ID_CHARS)
 }
 
-/// The plan that was made last; of those made at once the one listed first.
-fn newest(plans: Vec<PlanSummary>) -> Option<PlanId> {
-    let mut newest: Option<PlanSummary> = None;
-    for plan in plans {
-        if newest.as_ref().is_none_or(|other| plan.created_at > other.created_at) {
-            newest = Some(plan);
-        }
-    }
-    newest.map(|plan| plan.plan_id)
+/// Plans in the order in which they were made, the last one first; of those made at once the one listed first.
+fn newest_first(mut plans: Vec<PlanSummary>) -> Vec<PlanId> {
+    plans.sort_by(|a, b| b.created_at.cmp(&a.created_at));
+    plans.into_iter().map(|plan| plan.plan_id).collect()
 }
 
 /// Whether `part` begins or ends the id, with or without its shard.
@@ -128,7 +135,6 @@ mod tests {
             .expect("it is a summary")
         };
         let plans = vec![plan("p0-old", "2026-01-01T00:00:00.000Z"), plan("p0-new", "2026-01-01T00:00:00.001Z")];
-        assert_eq!(newest(plans), Some("p0-new".into()));
-        assert_eq!(newest(vec![]), None);
+        assert_eq!(newest_first(plans), ["p0-new".into(), "p0-old".into()]);
     }
 }

@@ -38,6 +38,7 @@ impl PlanState {
             description: spec.description.clone(),
             inputs,
             expected_outputs: spec.expected_outputs.clone(),
+            expected_output: spec.expected_output.clone(),
             output_schema: spec.output_schema.clone(),
             timeout_ms: spec.run_limit_ms(&context.limits),
             lease_ms: context.task_lease_ms,

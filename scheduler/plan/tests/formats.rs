@@ -31,7 +31,7 @@ struct Outcome {
 
 fn read(value: Value) -> Outcome {
     let limits = Limits::default();
-    let converted = formats::convert_plan(value, &limits);
+    let converted = formats::convert_plan(value, &limits).unwrap_or_else(|issues| panic!("{issues:#?}"));
     let goal = document::split_goal(&converted.document);
     if let Some(goal) = &goal {
         validate::goal(goal, &limits).unwrap_or_else(|issues| panic!("{issues:#?}"));
@@ -48,9 +48,12 @@ fn read_text(text: &str) -> Outcome {
 }
 
 fn refused(value: Value) -> Vec<(String, String)> {
-    let converted = formats::convert_plan(value, &Limits::default());
-    let issues = validate::validate_plan(&converted.document, &Limits::default()).expect_err("it is refused");
     let place = |issue: Issue| (issue.code, issue.pointer);
+    let converted = match formats::convert_plan(value, &Limits::default()) {
+        Ok(converted) => converted,
+        Err(issues) => return issues.into_iter().map(place).collect(),
+    };
+    let issues = validate::validate_plan(&converted.document, &Limits::default()).expect_err("it is refused");
     converted.locate(issues).into_iter().map(place).collect()
 }
 
@@ -96,7 +99,7 @@ fn a_workflow_of_another_engine_is_refused_with_one_issue() {
         (json!({"schemaVersion": "1.5", "workflow": {"specification": {"tasks": []}}}), "WfCommons"),
     ];
     for (workflow, engine) in workflows {
-        let converted = formats::convert_plan(workflow, &Limits::default());
+        let converted = formats::convert_plan(workflow, &Limits::default()).expect("validation refuses it");
         let issues = validate::validate_plan(&converted.document, &Limits::default()).expect_err("it is no plan");
         assert_eq!(issues.iter().map(|issue| issue.code.as_str()).collect::<Vec<_>>(), ["FOREIGN_FORMAT"]);
         assert!(issues[0].detail.contains(engine), "{issues:?}");
@@ -171,7 +174,7 @@ fn subtasks_keep_their_policies_and_lose_their_state() {
     assert!(plan.steps[1].agent_type.is_auto());
     assert_eq!(plan.metadata["goal_id"], "goal_12");
     assert_eq!(plan.metadata["alternative_plans"], json!(["plan_32"]));
-    assert_eq!(noted, ["", "/created_at", "/updated_at", "/subtasks/0/status"]);
+    assert_eq!(noted, ["", "/created_at", "/updated_at", "/subtasks/0/status", "/pass_context"]);
 }
 
 #[test]
@@ -186,7 +189,7 @@ fn tasks_without_ids_depend_on_each_other_by_number() {
 #[test]
 fn a_goal_of_the_form_subtasks_is_a_goal() {
     let draft = document::read(SUBTASKS_GOAL.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON");
-    let converted = formats::convert_goal(draft, &Limits::default());
+    let converted = formats::convert_goal(draft, &Limits::default()).expect("it can be converted");
     assert_eq!(converted.format, Some(DocumentFormat::Subtasks));
     let goal = validate::goal(&converted.document, &Limits::default()).expect("it is a goal");
     assert_eq!((goal.priority.0, goal.success_criteria.len()), (6, 2));
@@ -194,7 +197,7 @@ fn a_goal_of_the_form_subtasks_is_a_goal() {
     assert!(!goal.constraints.is_empty());
     let typed = |word: &str| {
         let goal = json!({"goal_id": "g", "goal_type": word, "description": "x"});
-        let converted = formats::convert_goal(goal, &Limits::default());
+        let converted = formats::convert_goal(goal, &Limits::default()).expect("it can be converted");
         validate::goal(&converted.document, &Limits::default()).map(|goal| goal.goal_type)
     };
     assert_eq!(typed("event_planning"), Ok("custom:event_planning".to_owned()));
@@ -248,7 +251,7 @@ fn phases_and_their_steps_run_in_their_order() {
     let steps: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
     assert_eq!(steps, ["load", "count", "write"]);
     assert_eq!((plan.steps[2].kind, plan.steps[2].action.as_str()), (StepKind::Llm, "summarise"));
-    assert_eq!(plan.steps[0].inputs.value(), json!({"days": 30}));
+    assert_eq!(plan.steps[0].inputs.value(), json!({"days": 30, "goal": "{{ goal.description }}"}));
     assert_eq!(goal, Some(json!("Which suppliers are late?")));
     // The place is the one in the document as it was written.
     assert!(noted.contains(&"/phases/1/steps/1/status".to_owned()), "{noted:?}");
@@ -297,7 +300,7 @@ fn our_own_form_is_left_alone() {
         json!({"nodes": [{"id": "a"}, {"id": "b"}], "edges": [{"from": "a", "to": "b"}]}),
         json!({"phases": [{"id": "p", "steps": [{"id": "a"}]}]}),
     ] {
-        let converted = formats::convert_plan(own.clone(), &Limits::default());
+        let converted = formats::convert_plan(own.clone(), &Limits::default()).expect("it can be converted");
         assert_eq!((converted.document, converted.format, converted.notes), (own, None, vec![]));
     }
 }
@@ -345,7 +348,7 @@ fn what_becomes_of_a_failed_subtask_is_said_once_for_all() {
 fn the_state_of_a_planner_is_a_goal_with_context() {
     let state = json!({"sessionId": "s-1", "transcript": [{"role": "user", "text": "hello"}], "memorySnapshot": {"likes": "tea"},
         "goal": "Brew tea", "stepCount": 3, "limits": {"costCeiling": 0.5}});
-    let converted = formats::convert_goal(state, &Limits::default());
+    let converted = formats::convert_goal(state, &Limits::default()).expect("it can be converted");
     let goal = validate::goal(&converted.document, &Limits::default()).expect("it is a goal");
     assert_eq!((goal.description.as_str(), goal.budget.cost), ("Brew tea", Some(0.5)));
     assert_eq!(goal.metadata["session_id"], "s-1");
@@ -379,7 +382,7 @@ fn a_workflow_is_a_goal_with_its_planning_and_execution() {
     let limits = Limits::default();
     let workflow = document::read(WORKFLOW.as_bytes(), Format::Yaml, &limits).expect("it is YAML");
     assert!(formats::is_workflow(&workflow) && formats::workflow_plan(&workflow).is_none());
-    let converted = formats::convert_goal(workflow.clone(), &limits);
+    let converted = formats::convert_goal(workflow.clone(), &limits).expect("it can be converted");
     assert_eq!(converted.format, Some(DocumentFormat::Actions));
     let goal = validate::goal(&converted.document, &limits).unwrap_or_else(|issues| panic!("{issues:#?}"));
     assert_eq!(goal.description, "Prepare the audit");
@@ -391,16 +394,17 @@ fn a_workflow_is_a_goal_with_its_planning_and_execution() {
     assert!(!goal.planning.require_approval, "it is executed");
     let mut open = workflow.clone();
     open.as_object_mut().expect("it is an object").remove("state");
-    let goal = validate::goal(&formats::convert_goal(open, &limits).document, &limits).expect("the form is right");
-    let missing = formats::missing_state(&goal.description).expect("the state is missing");
-    assert_eq!(missing.pointer, "/state/user_goal");
+    let missing = formats::convert_goal(open, &limits).expect_err("the state is missing");
+    assert_eq!((missing.len(), missing[0].pointer.as_str()), (1, "/state/user_goal"), "{missing:?}");
     let mut planned_only = workflow.clone();
     planned_only["nodes"].as_array_mut().expect("it is a list").truncate(1);
-    let goal = validate::goal(&formats::convert_goal(planned_only, &limits).document, &limits).expect("it is a goal");
+    let goal =
+        validate::goal(&formats::convert_goal(planned_only, &limits).expect("it can be converted").document, &limits)
+            .expect("it is a goal");
     assert!(goal.planning.require_approval, "what is only decomposed waits for a person");
     let mut wrong = workflow;
     wrong["nodes"][1]["with"]["max_retries"] = json!("many");
-    let converted = formats::convert_goal(wrong, &limits);
+    let converted = formats::convert_goal(wrong, &limits).expect("it can be converted");
     let issues = converted.locate(validate::goal(&converted.document, &limits).expect_err("it is wrong"));
     assert_eq!(issues[0].pointer, "/nodes/1/with/max_retries", "{issues:?}");
     let given = json!({"nodes": [{"action": "plan.execute", "with": {"plan": {"subtasks": [{"id": "a", "subtasks": []}]}, "max_concurrent": 2}}]});
@@ -451,7 +455,7 @@ fn each_form_keeps_its_own_order_of_execution() {
 #[test]
 fn a_workflow_or_a_configured_goal_keeps_the_order_of_its_form() {
     let strategy = |goal: Value| {
-        let converted = formats::convert_goal(goal, &Limits::default());
+        let converted = formats::convert_goal(goal, &Limits::default()).expect("it can be converted");
         let goal =
             validate::goal(&converted.document, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}"));
         goal.execution.strategy
@@ -473,23 +477,19 @@ fn a_model_that_answers_in_another_form_was_asked_for_ours() {
 }
 
 #[test]
-fn what_an_executor_says_beside_its_agent_is_noted() {
+fn what_an_executor_says_beside_its_agent_is_refused() {
     let document = json!({"subtasks": [{"id": "a", "subtasks": []}, {"id": "b"}], "strategy": "flat",
         "subtask_executor": {"action": "agent.dispatch", "with": {"agent": "general", "model": "no-such", "temperature": 0.2}}});
-    let noted = read(document).noted;
-    for place in ["/subtask_executor/with/model", "/subtask_executor/with/temperature"] {
-        assert!(noted.contains(&place.to_owned()), "{place} of {noted:?}");
-    }
+    let unknown = |place: &str| ("UNKNOWN_FIELD".to_owned(), place.to_owned());
+    let places = ["/subtask_executor/with/model", "/subtask_executor/with/temperature"];
+    assert_eq!(refused(document), places.map(unknown));
     let workflow = json!({"nodes": [
         {"action": "plan.decompose", "with": {"goal": "g", "max_replans": 1}},
-        {"action": "plan.execute", "if": "true", "with": {"max_replans": 2, "subtask_executor": {"action": "llm.call", "with": {"model": "m"}}}},
+        {"action": "plan.execute", "if": "true", "with": {"max_replans": 2, "subtask_executor": {"action": "agent.dispatch", "with": {"agent": "a", "model": "m"}}}},
     ]});
-    let converted = formats::convert_goal(workflow, &Limits::default());
-    validate::goal(&converted.document, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}"));
-    let noted: Vec<&str> = converted.notes.iter().map(|note| note.pointer.as_str()).collect();
-    for place in ["/nodes/1/if", "/nodes/1/with/max_replans", "/nodes/1/with/subtask_executor/with/model"] {
-        assert!(noted.contains(&place), "{place} of {noted:?}");
-    }
+    let issues = formats::convert_goal(workflow, &Limits::default()).expect_err("it is refused");
+    let places: Vec<&str> = issues.iter().map(|issue| issue.pointer.as_str()).collect();
+    assert_eq!(places, ["/nodes/1/if", "/nodes/1/with/max_replans", "/nodes/1/with/subtask_executor/with/model"]);
 }
 
 #[test]
@@ -503,7 +503,7 @@ fn settings_of_approval_and_revision_have_their_names_of_other_planners() {
     assert_eq!((policy.max, policy.strategy.map(|s| s.as_str())), (Some(2), Some("workaround")));
     let planning = |mut goal: Value| {
         goal["goal"] = json!("g");
-        let converted = formats::convert_goal(goal, &Limits::default());
+        let converted = formats::convert_goal(goal, &Limits::default()).expect("it can be converted");
         validate::goal(&converted.document, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}")).planning
     };
     let of_goal = planning(settings);

@@ -7,7 +7,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::situation::Situation;
 use goalmill_common::status::StepStatus;
 use goalmill_plan::stored_plans::take_documents;
-use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings};
+use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings, canonical_phase_change};
 use goalmill_reader::ToolCatalogue as Actions;
 use serde_json::{Map, Value, json};
 
@@ -74,6 +74,7 @@ pub fn parse_proposal(
     };
     for (at, change) in changes.iter_mut().enumerate() {
         tag(change);
+        canonical_phase_change(change);
         for step in steps_of_mut(change) {
             tidy_step(step, &format!("/changes/{at}"), actions, repairs);
         }

@@ -1,6 +1,5 @@
 //! The forms in which models write a proposal, made into the one of changes that are tagged by their names.
 
-use goalmill_common::limits::Limits;
 use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::RevisionStrategy;
@@ -65,18 +64,7 @@ fn listed_revision(value: &Value) -> Option<Value> {
     if fresh.is_none() && gone.is_none() {
         return None;
     }
-    let fresh = json!({"subtasks": fresh.cloned().unwrap_or_default(), "execution_strategy": "parallel"});
-    let converted = formats::convert_draft(fresh, &Limits::default(), DraftKind::Answer).document;
-    let modified: Vec<&str> = list("modified_task_ids").into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut changes = Vec::new();
-    for step in converted.get("subtasks").and_then(Value::as_array).into_iter().flatten() {
-        let is_modified = crate::llm::parse_answer::id(step).is_some_and(|id| modified.contains(&id.as_str()));
-        let name = if is_modified { "modify_step" } else { "add_step" };
-        let mut step = step.clone();
-        name_by_id(&mut step);
-        changes.push(json!({ name: {"step": step} }));
-    }
-    changes.extend(gone.into_iter().flatten().map(|id| json!({"remove_step": {"step": id}})));
+    let changes = formats::revision_changes(value);
     let summary = value.get("trigger").and_then(Value::as_str).unwrap_or("subtasks are added and removed");
     Some(json!({"strategy": "replan_remaining", "summary": summary, "changes": changes}))
 }

@@ -14,7 +14,7 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::{Change, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Page, PlanSummary, QuestionView};
-use goalmill_plan::formats::{ExportState, export_revision};
+use goalmill_plan::formats::{self, ExportState, export_revision};
 use schemars::Schema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -58,6 +58,19 @@ pub(super) struct EditBody {
 }
 
 impl EditBody {
+    /// Of an edit, or of the revision of a plan in the form `subtasks`.
+    fn parse_edit(id: &str, body: &Bytes) -> Result<Self, ApiError> {
+        match serde_json::from_slice::<Value>(body) {
+            Ok(revision) if formats::is_revision(&revision) => {
+                let changes = formats::checked_revision_changes(&revision, id)
+                    .map_err(|issues| invalid_request("the revision cannot be made", issues))?;
+                let reason = revision.get("trigger").and_then(Value::as_str).unwrap_or_default().to_owned();
+                Ok(Self { changes, reason, ..Self::default() })
+            }
+            Ok(_) | Err(_) => Self::parse(body),
+        }
+    }
+
     fn parse(body: &Bytes) -> Result<Self, ApiError> {
         let said: Self = response::parse_json(body)?;
         for (name, text) in [("reason", &said.reason), ("hint", &said.hint)] {
@@ -133,7 +146,7 @@ pub(super) async fn approve(api: &Api, principal: &Principal, id: &str, body: &B
 
 /// Edits the plan by a list of changes, or by the whole new plan.
 pub(super) async fn edit(api: &Api, principal: &Principal, id: &str, body: &Bytes) -> Result<(), ApiError> {
-    let said = EditBody::parse(body)?;
+    let said = EditBody::parse_edit(id, body)?;
     correct_goal(api, principal, id, &said).await?;
     if !said.has_changes() && said.goal.is_some() {
         return Ok(());

@@ -105,6 +105,7 @@ impl EditContext<'_> {
     /// One change, with its steps in canonical form.
     fn parse_change(&self, value: &Value, added: &[&str], place: &str) -> Result<Change, Vec<Issue>> {
         let mut value = value.clone();
+        validate::canonical_phase_change(&mut value);
         if let Some(step) = value.pointer_mut("/add_step/step") {
             *step = canonical(&self.whole(step, added, &format!("{place}/add_step/step"))?);
         } else if let Some(step) = value.pointer_mut("/modify_step/step") {

@@ -16,7 +16,7 @@ use goalmill_common::stored_plan::{
 };
 use goalmill_common::view::Page;
 use goalmill_plan::document::{self, Format};
-use goalmill_plan::formats;
+use goalmill_plan::formats::{self, DraftKind};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -155,7 +155,7 @@ async fn check_document(
     let scheduler = scheduler.clone();
     run_blocking_if_large(bytes, move || {
         let (goal, plan) = submission::validate_stored(&scheduler, resolved)?;
-        let document = formats::convert_plan(draft, &scheduler.settings.limits).document;
+        let document = formats::convert_draft(draft, &scheduler.settings.limits, DraftKind::Document).document;
         let description = if goal.description.is_empty() { plan.name.clone() } else { goal.description };
         let (steps, input_schema) = (plan.steps.len(), plan.input_schema.map(|schema| schema.value()));
         Ok(CheckedDocument { document, description, steps, input_schema })

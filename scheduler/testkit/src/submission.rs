@@ -109,7 +109,7 @@ fn with_stored_plans(mut draft: Value, stored: &BTreeMap<String, Value>, limits:
 
 /// Validates a plan as a scheduler does when it is submitted; no agents are known yet.
 fn validated_plan(draft: Value, now_ms: u64, limits: &Limits) -> Result<(Goal, Planned), Vec<Issue>> {
-    let mut converted = formats::convert_plan(draft, limits);
+    let mut converted = formats::convert_plan(draft, limits)?;
     let goal = match document::split_goal(&converted.document) {
         Some(goal) => validate::goal(&goal, limits).map_err(|issues| converted.locate(issues))?,
         None => Goal::default(),

@@ -80,6 +80,9 @@ pub(crate) fn render_task(agent: &LlmAgent, task: &Task) -> String {
     } else if !task.action.is_empty() {
         text.push_str(&format!("\nWhat is asked of you: {}", task.action));
     }
+    if !task.expected_output.is_empty() {
+        text.push_str(&format!("\nExpected of the answer: {}", task.expected_output));
+    }
     let bytes_max = agent.settings.limits.inputs_bytes;
     let inputs = task.inputs.text();
     let shown = cut(inputs, bytes_max);

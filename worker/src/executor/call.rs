@@ -1,6 +1,7 @@
 //! Calls to agents outside this process: the same JSON over HTTP and over pipes.
 //!
 //! Request: `{"task": {"plan", "step", "attempt", "agent_type", "action", "timeout_ms", "idempotency_key"}, "inputs": …}`.
+//! Where the step says more, `task` has `description`, `expected_outputs`, `expected_output` and `output_schema`.
 //! With `callback: true` of the step, `task` has `callback`: `{"url", "token"}`.
 //! The attempt's token is not sent: it authenticates reports.
 //!
@@ -40,6 +41,14 @@ struct TaskHead<'a> {
     attempt: u32,
     agent_type: &'a str,
     action: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    expected_outputs: &'a [String],
+    #[serde(skip_serializing_if = "str::is_empty")]
+    expected_output: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<&'a Json>,
     timeout_ms: u64,
     idempotency_key: &'a str,
     /// Where the outcome may be sent later, after `202` or `{"accepted": true}`.
@@ -55,6 +64,10 @@ pub(crate) fn encode_request(task: &Task) -> Vec<u8> {
         attempt: task.attempt,
         agent_type: task.agent_type.as_str(),
         action: &task.action,
+        description: &task.description,
+        expected_outputs: &task.expected_outputs,
+        expected_output: &task.expected_output,
+        output_schema: task.output_schema.as_ref(),
         timeout_ms: task.timeout_ms,
         idempotency_key: &task.idempotency_key,
         callback: task.callback.as_ref(),

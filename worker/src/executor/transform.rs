@@ -2,7 +2,8 @@
 //!
 //! `{"kind": "transform", "expression": "{'total': inputs.prices | sum, 'count': inputs.prices | length}"}`
 //!
-//! The expression sees `inputs`, `action`, `step` and `attempt`. Its value, any JSON, is the outputs.
+//! The expression sees `inputs`, `action`, `step`, `attempt`, and what the step is to give: `description`,
+//! `expected_outputs`, `expected_output`. Its value, any JSON, is the outputs.
 
 use async_trait::async_trait;
 use goalmill_common::failure::{Failure, FailureClass};
@@ -46,6 +47,9 @@ impl Executor for Transform {
             "action": task.action.as_str(),
             "step": task.step.as_str(),
             "attempt": task.attempt,
+            "description": task.description,
+            "expected_outputs": task.expected_outputs,
+            "expected_output": task.expected_output,
         }));
         let value = self.evaluator.evaluate(&self.expression, &seen).map_err(|e| failed(&e))?;
         Ok(ExecutionResult::new(Json::from(value.unwrap_or_default())))

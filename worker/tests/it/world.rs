@@ -161,6 +161,7 @@ pub fn task(step: &str, agent_type: &str, inputs: Value) -> Task {
         description: String::new(),
         inputs: Json::from(inputs),
         expected_outputs: Vec::new(),
+        expected_output: String::new(),
         output_schema: None,
         timeout_ms: 60_000,
         lease_ms: LEASE_MS,

@@ -46,7 +46,7 @@ pub async fn watch(screen: &Screen, args: &DevArgs, client: &Client, goal: &Valu
 
 /// Shows a plan run.
 pub async fn follow(screen: &Screen, args: &DevArgs, client: &Client, plan: &PlanId) -> Result<Watched, Failed> {
-    let patience = Patience { show: true, stop_at_approval: !args.keep, timeout: None };
+    let patience = Patience { show: true, stop_at_approval: !args.keep, timeout: None, ..Default::default() };
     let waited = wait(screen, Source::Api(client.clone()), plan, patience).await?;
     if let Waited::Interrupted = waited {
         return Ok(Watched { exit: Exit::Interrupted, board: None });

@@ -9,6 +9,9 @@ pub mod time;
 mod tree;
 mod validation_context;
 
+use std::borrow::Cow;
+
+use goalmill_common::json_comments::{blank_json_comments, looks_like_json};
 use goalmill_common::json_limits;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
@@ -31,7 +34,7 @@ use tree::{Reading, Tree};
 pub enum Format {
     Json,
     Yaml,
-    /// JSON when it begins with `{`, `[` or `"`, else YAML.
+    /// JSON when it begins with `{`, `[` or `"`, after any comments of JSON, else YAML.
     #[default]
     Auto,
 }
@@ -45,8 +48,9 @@ pub fn read(text: &[u8], format: Format, limits: &Limits) -> Result<Value, Vec<I
     let is_json = match format {
         Format::Json => true,
         Format::Yaml => false,
-        Format::Auto => text.trim_start().starts_with(['{', '[', '"']),
+        Format::Auto => looks_like_json(text),
     };
+    let text = &*if is_json { blank_json_comments(text) } else { Cow::Borrowed(text) };
     let code = if is_json { "INVALID_JSON" } else { "INVALID_YAML" };
     if text.trim().is_empty() {
         return Err(vec![issue(code, "", "the text is empty", "give a document")]);

@@ -29,7 +29,8 @@ pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>
         return;
     }
     map.insert("strategy".into(), json!("sequential"));
-    conversion.rewrite.note_default(at, "strategy", "sequential", otherwise);
+    let hint = format!("say {otherwise} for steps that may run at the same time");
+    conversion.rewrite.note_default(at, "strategy", "is `sequential`, the default of this form", hint);
 }
 
 /// Gives the plans inside the strategy of the plan around them, unless they name one.

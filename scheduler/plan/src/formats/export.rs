@@ -203,13 +203,16 @@ impl<'a> Export<'a> {
     }
 
     fn write(&self, format: DocumentFormat, plan: &Plan) -> Map<String, Value> {
-        match format {
+        let mut document = match format {
             DocumentFormat::Subtasks => with_strategies(self.subtasks(plan)),
             DocumentFormat::PlanAndExecute => with_strategies(self.plan_and_execute(plan)),
             DocumentFormat::Actions => with_strategies(self.actions(plan)),
             DocumentFormat::Phases => self.phases(plan),
-            DocumentFormat::Nodes => self.nodes(plan),
-        }
+            DocumentFormat::Nodes => return self.nodes(plan),
+        };
+        // A plan without references hands nothing on here.
+        document.insert("pass_context".into(), json!(false));
+        document
     }
 
     /// Writes the fields that the form has no name for.

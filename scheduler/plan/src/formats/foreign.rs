@@ -1,32 +1,77 @@
-//! Recognises workflows of other engines, which are not read as plans.
+//! Recognises documents that are neither a plan nor a goal, and says where they belong.
 
 use serde_json::Value;
 
-/// A workflow of another engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ForeignWorkflow {
-    /// Whose it is.
-    pub engine: &'static str,
-    /// How to get a plan.
+use super::{detect, workflow};
+
+/// A document that is read elsewhere, or nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignDocument {
+    /// Beginning with an article.
+    pub what: String,
+    /// The node of a workflow that shows it.
+    pub node: Option<usize>,
+    /// What to do with it.
     pub hint: &'static str,
 }
 
 const BY_HAND: &str = "write its tasks as the steps of a plan; `goalmill schema plan` has the fields";
-const CONDUCTOR: ForeignWorkflow = ForeignWorkflow { engine: "Conductor", hint: BY_HAND };
-const ARGO: ForeignWorkflow = ForeignWorkflow { engine: "Argo", hint: BY_HAND };
-const WFFORMAT: ForeignWorkflow =
-    ForeignWorkflow { engine: "WfCommons", hint: "convert it: goalmill import wfformat FILE > plan.yaml" };
+const TRACE: &str = "convert it: goalmill import wfformat FILE > plan.yaml";
+const NODE: &str = "write it as a step of a plan, with `kind: llm` for a call of a model, and submit that plan; the nodes of a \
+    workflow are `plan.decompose`, `plan.execute`, `plan.replan` and `plan.status`";
+const REVISION: &str =
+    "send it as an edit of the plan that it revises: goalmill plan edit PLAN --file FILE, or POST /v1/plans/{id}:edit";
+const FEEDBACK: &str =
+    "an agent of kind `http` or `command` answers with it; goalmill import document FILE prints it as such an answer";
+const CARD: &str = "register it: goalmill agent register FILE, or POST /v1/agents";
 
-/// The engine whose workflow a document is.
-pub fn foreign_workflow(draft: &Value) -> Option<ForeignWorkflow> {
+/// The kind of a document that is no plan and no goal.
+pub fn foreign_document(draft: &Value) -> Option<ForeignDocument> {
+    let foreign = |what: &str, hint| Some(ForeignDocument { what: what.into(), node: None, hint });
+    let map = draft.as_object()?;
     let is_argo = |version: &Value| version.as_str().is_some_and(|version| version.starts_with("argoproj.io/"));
-    if draft.get("apiVersion").is_some_and(is_argo) {
-        return Some(ARGO);
+    if map.get("apiVersion").is_some_and(is_argo) {
+        return foreign("a workflow of Argo", BY_HAND);
     }
     let is_task = |task: &Value| task.get("taskReferenceName").is_some();
-    if draft.get("tasks").and_then(Value::as_array).is_some_and(|tasks| tasks.iter().any(is_task)) {
-        return Some(CONDUCTOR);
+    if map.get("tasks").and_then(Value::as_array).is_some_and(|tasks| tasks.iter().any(is_task)) {
+        return foreign("a workflow of Conductor", BY_HAND);
     }
-    let is_trace = draft.get("schemaVersion").is_some() && draft.pointer("/workflow/specification").is_some();
-    is_trace.then_some(WFFORMAT)
+    if map.contains_key("schemaVersion") && draft.pointer("/workflow/specification").is_some() {
+        return foreign("a workflow of WfCommons", TRACE);
+    }
+    if is_revision(draft) {
+        return foreign("the revision of a plan", REVISION);
+    }
+    if map.contains_key("task_id") && map.contains_key("feedback_type") {
+        return foreign("the feedback of an agent", FEEDBACK);
+    }
+    if is_card(draft) {
+        return foreign("the card of an agent", CARD);
+    }
+    let (n, action) = workflow::other_node(draft)?;
+    Some(ForeignDocument {
+        what: format!("a workflow with a node of the action `{action}`"),
+        node: Some(n),
+        hint: NODE,
+    })
+}
+
+/// Whether a document is the revision of a plan, in the form `subtasks`.
+pub fn is_revision(draft: &Value) -> bool {
+    let lists = ["new_subtasks", "removed_task_ids", "modified_task_ids"];
+    draft.get("original_plan_id").is_some() && lists.iter().any(|list| draft.get(list).is_some_and(Value::is_array))
+}
+
+/// Fields of which a card has one beside its agent type; a step has none of them.
+const CARD_FIELDS: [&str; 8] = [
+    "capabilities", "specialization", "cost_per_invocation", "avg_latency_ms", "success_rate", "latency_ms", "cost",
+    "actions",
+];
+
+/// Whether a document describes an agent.
+pub fn is_card(draft: &Value) -> bool {
+    let is_named = draft.get("agent_type").is_some_and(Value::is_string);
+    let has_steps = draft.as_object().is_some_and(detect::has_steps);
+    is_named && !has_steps && CARD_FIELDS.iter().any(|field| draft.get(field).is_some())
 }

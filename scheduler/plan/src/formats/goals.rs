@@ -83,11 +83,7 @@ fn fields(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &st
     execution(conversion, &mut settings, at, map);
     let why = "it is said of a plan, and this is a goal";
     settings.keys().for_each(|key| conversion.rewrite.note(at, "goal", key, why));
-    if !planning.is_empty()
-        && let Some(target) = object_under(map, "planning")
-    {
-        plan_and_execute::put(conversion, &mut planning, (target, &format!("{at}/planning")));
-    }
+    plan_and_execute::put_planning(conversion, &mut planning, (map, at));
     if map.get("goal_id").is_some_and(|id| !id.is_null()) && goal_field("goal_id").is_none() {
         let mut own = Map::new();
         if let Some(id) = map.shift_remove("goal_id") {
@@ -139,32 +135,22 @@ fn revision(
     at: &str,
     map: &mut Map<String, Value>,
 ) {
-    let names = [
-        ("max_revisions", "max"),
-        ("max_replans", "max"),
-        ("revision_threshold", "threshold"),
-        ("revision_strategy", "strategy"),
-        ("enable_revision", ""),
-        ("allow_revision", ""),
-    ];
-    for (name, ours) in names {
-        let Some(key) = settings.keys().find(|key| snake(key) == name).cloned() else { continue };
-        let Some(value) = settings.shift_remove(&key).filter(|value| !value.is_null()) else { continue };
-        let value = if ours == "max" { super::actions::revisions(conversion, &value) } else { value };
-        let before = conversion.rewrite.original(&format!("{at}/{key}"));
-        // A flag: without revisions there are none, with them the defaults hold.
-        let (ours, value) = match (ours, &value) {
-            ("", Value::Bool(false)) => ("max", json!(0)),
-            ("", Value::Bool(true)) => continue,
-            ("", _) => ("max", value),
-            _ => (ours, value),
-        };
-        if let Some(revision) = object_under(map, "planning").and_then(|planning| object_under(planning, "revision")) {
-            revision.entry(ours).or_insert(value);
-            conversion.rewrite.moved(format!("{at}/planning/revision/{ours}"), before);
-        }
+    let keys: Vec<String> = settings.keys().filter(|key| REVISION.contains(&snake(key).as_ref())).cloned().collect();
+    let mut own: Map<String, Value> =
+        keys.into_iter().filter_map(|key| settings.shift_remove(&key).map(|value| (key, value))).collect();
+    if own.is_empty() {
+        return;
+    }
+    let Some(planning) = object_under(map, "planning") else { return };
+    plan_and_execute::to_plan(conversion, &mut own, at, (planning, &format!("{at}/planning")));
+    if let Some(reaction) = planning.shift_remove("on_subtask_failure") {
+        settings.entry("on_subtask_failure").or_insert(reaction);
     }
 }
+
+/// Settings of the revisions of a plan, in snake case.
+const REVISION: [&str; 6] =
+    ["max_revisions", "max_replans", "revision_threshold", "revision_strategy", "enable_revision", "allow_revision"];
 
 /// How the goal's plan is executed, as settings of other forms say it.
 fn execution(
@@ -192,11 +178,16 @@ fn execution(
     plan_and_execute::spread(conversion, &mut plan, &format!("{at}/execution"));
     let step = plan.get_mut("steps").and_then(|steps| steps.get_mut(0)).and_then(Value::as_object_mut);
     let mut fields = step.map(std::mem::take).unwrap_or_default();
-    if fields.shift_remove("kind").is_some() {
-        let why = "planners choose the kind of each step; name an agent type with `with: {agent: NAME}`";
-        conversion.rewrite.note(at, "goal", "subtask_executor", why);
+    for name in ["kind", "inputs"] {
+        if fields.shift_remove(name).is_some() {
+            let before = conversion.rewrite.original(&format!("{at}/execution/subtask_executor"));
+            let detail = "planners choose the kind and the prompt of each step";
+            let hint =
+                "name an agent type with `with: {agent: NAME}`, and say in `prompt_template` what steps are to be";
+            conversion.rewrite.refuse("INVALID_VALUE", &before, detail, hint);
+        }
     }
-    for name in ["strategy", "max_parallel", "continue_on_failure"] {
+    for name in ["strategy", "execution_strategy", "max_parallel", "continue_on_failure"] {
         fields.extend(plan.shift_remove(name).map(|value| (name.to_owned(), value)));
     }
     if fields.is_empty() {

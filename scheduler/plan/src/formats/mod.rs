@@ -6,8 +6,10 @@
 
 mod actions;
 mod context;
+mod context_inputs;
 mod defaults;
 mod detect;
+mod executor;
 mod export;
 mod foreign;
 mod goals;
@@ -16,7 +18,9 @@ mod nodes;
 mod phases;
 mod plan_and_execute;
 mod plans;
+mod prompts;
 mod references;
+mod revision_changes;
 mod rewrite;
 mod schemas;
 mod subtasks;
@@ -27,12 +31,14 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde_json::Value;
 
+pub use context_inputs::withhold_context;
 pub use export::{ExportState, OwnField, export_plan, export_revision, fields_without_equal};
-pub use foreign::{ForeignWorkflow, foreign_workflow};
+pub use foreign::{ForeignDocument, foreign_document, is_card, is_revision};
 pub use log::log_entries;
 pub use nodes::{JoinedStream, join_stream};
+pub use revision_changes::{checked_revision_changes, revision_changes};
 pub use schemas::format_schema;
-pub use workflow::{is_workflow, missing_state, workflow_plan};
+pub use workflow::{is_workflow, workflow_plan};
 
 use rewrite::Rewrite;
 
@@ -64,6 +70,11 @@ impl ConvertedDocument {
         Self { document, format, notes, is_sequence: rewrite.is_sequence, rewrite }
     }
 
+    fn checked(mut self) -> Result<Self, Vec<Issue>> {
+        let refused = self.rewrite.take_refused();
+        if refused.is_empty() { Ok(self) } else { Err(refused) }
+    }
+
     /// Lets the pointers of issues lead into the original document.
     pub fn locate(&self, mut issues: Vec<Issue>) -> Vec<Issue> {
         for issue in &mut issues {
@@ -84,14 +95,14 @@ pub enum DraftKind {
     Correction,
 }
 
-/// Converts a plan, alone or in an object that wraps it.
-pub fn convert_plan(draft: Value, limits: &Limits) -> ConvertedDocument {
-    convert_draft(draft, limits, DraftKind::Document)
+/// Converts a plan, alone or in an object that wraps it; refuses what a form says and Goalmill cannot do.
+pub fn convert_plan(draft: Value, limits: &Limits) -> Result<ConvertedDocument, Vec<Issue>> {
+    convert_draft(draft, limits, DraftKind::Document).checked()
 }
 
-/// The same of any draft.
+/// The same of any draft; what a model says and cannot be done is left out.
 pub fn convert_draft(draft: Value, limits: &Limits, kind: DraftKind) -> ConvertedDocument {
-    if foreign_workflow(&draft).is_some() {
+    if foreign_document(&draft).is_some() {
         // Validation refuses it.
         return ConvertedDocument::new(draft, None, Rewrite::default());
     }
@@ -102,11 +113,15 @@ pub fn convert_draft(draft: Value, limits: &Limits, kind: DraftKind) -> Converte
     ConvertedDocument::new(document, format, rewrite)
 }
 
-/// Converts a goal, or the state of a planner that holds one.
-pub fn convert_goal(draft: Value, limits: &Limits) -> ConvertedDocument {
+/// Converts a goal, or the state of a planner that holds one; refuses what a form says and Goalmill cannot do.
+pub fn convert_goal(draft: Value, limits: &Limits) -> Result<ConvertedDocument, Vec<Issue>> {
+    if foreign_document(&draft).is_some() {
+        // Validation refuses it.
+        return Ok(ConvertedDocument::new(draft, None, Rewrite::default()));
+    }
     let format = detect::goal(&draft);
     let mut rewrite = Rewrite::default();
     let mut document = draft;
     goals::convert(&mut document, format, limits, &mut rewrite);
-    ConvertedDocument::new(document, format, rewrite)
+    ConvertedDocument::new(document, format, rewrite).checked()
 }

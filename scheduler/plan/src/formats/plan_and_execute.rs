@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::actions::revisions;
 use super::context::{Conversion, LISTS, goal_object, object_under};
+use super::{executor, prompts};
 use crate::document::snake;
-use crate::validate::{planning_field, step_field};
+use crate::validate::{goal_field, plan_field, planning_field, step_field};
 
 /// Settings of the planner, in snake case, and their names in a goal's `planning`.
 const PLANNING: [(&str, &str); 15] = [
@@ -66,12 +67,31 @@ pub(super) fn to_planning(
         return;
     }
     let key = goal_object(conversion.rewrite, outer, from);
-    let Some(target) = object_under(outer, key).and_then(|goal| object_under(goal, "planning")) else { return };
-    put(conversion, &mut planning, (target, &format!("{from}/{key}/planning")));
+    let Some(goal) = object_under(outer, key) else { return };
+    put_planning(conversion, &mut planning, (goal, &format!("{from}/{key}")));
+}
+
+/// Puts settings of the planner into the `planning` of a goal, its prompt filled in.
+pub(super) fn put_planning(
+    conversion: &mut Conversion<'_>,
+    taken: &mut TakenSettings,
+    (goal, at): (&mut Map<String, Value>, &str),
+) {
+    if taken.is_empty() {
+        return;
+    }
+    let prompt = taken.iter().find(|(name, _, _)| *name == "prompt").map(|(_, _, before)| before.clone());
+    let description = goal.iter().find(|(key, _)| goal_field(key) == Some("description")).map(|(_, text)| text);
+    let description = description.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let Some(target) = object_under(goal, "planning") else { return };
+    put(conversion, taken, (target, &format!("{at}/planning")));
+    if let Some(place) = prompt {
+        prompts::planning_prompt(conversion, target, &place, &description);
+    }
 }
 
 /// A setting under its new name, and where it stood.
-type TakenSettings = Vec<(&'static str, Value, String)>;
+pub(super) type TakenSettings = Vec<(&'static str, Value, String)>;
 
 /// What of the settings is for the planner; what no planner here has is noted.
 pub(super) fn planning_settings(
@@ -97,11 +117,7 @@ pub(super) fn planning_settings(
     taken
 }
 
-pub(super) fn put(
-    conversion: &mut Conversion<'_>,
-    taken: &mut TakenSettings,
-    (target, at): (&mut Map<String, Value>, &str),
-) {
+fn put(conversion: &mut Conversion<'_>, taken: &mut TakenSettings, (target, at): (&mut Map<String, Value>, &str)) {
     for (name, value, before) in taken.drain(..) {
         if !target.contains_key(name) {
             target.insert(name.into(), value);
@@ -117,69 +133,87 @@ pub(super) fn to_plan(
     from: &str,
     (plan, at): (&mut Map<String, Value>, &str),
 ) {
+    let mut is_revised = None;
     for (key, value) in std::mem::take(settings) {
         if value.is_null() {
             continue;
         }
-        let before = conversion.rewrite.original(&format!("{from}/{key}"));
-        let place = match snake(&key).as_ref() {
-            "execution_mode" if !plan.contains_key("strategy") => keep(plan, "strategy", value),
-            "parallel" if value.is_boolean() && !plan.contains_key("strategy") => {
-                keep(plan, "strategy", json!(if value == true { "parallel" } else { "sequential" }))
-            }
-            "max_concurrent" | "max_parallel" if !plan.contains_key("max_parallel") => {
-                keep(plan, "max_parallel", value)
-            }
-            "continue_on_failure" if !plan.contains_key("continue_on_failure") => {
-                keep(plan, "continue_on_failure", value)
-            }
-            "max_revisions" | "max_replans" => {
-                let max = revisions(conversion, &value);
-                set_revision(plan, "max", max);
-                "revision/max"
-            }
-            "revision_threshold" => {
-                set_revision(plan, "threshold", value);
-                "revision/threshold"
-            }
-            "enable_revision" | "allow_revision" if value.is_boolean() => {
-                let policy = if value == true { json!({}) } else { json!({ "max": 0 }) };
-                plan.entry("revision").or_insert(policy);
-                "revision"
-            }
-            "revision_strategy" => {
-                set_revision(plan, "strategy", value);
-                "revision/strategy"
-            }
-            "require_plan_approval" => {
-                plan.entry("approval_required").or_insert(value);
-                "approval_required"
-            }
-            "step_timeout" => keep(plan, "step_timeout", value),
-            "retry_failed_steps" => keep(plan, "retry_failed_steps", value),
-            "on_subtask_failure" => keep(plan, "on_subtask_failure", value),
-            "max_retries" => keep(plan, "max_retries", value),
-            "retry_delay" => keep(plan, "retry_delay", value),
-            "subtask_executor" => keep(plan, "subtask_executor", value),
-            _ => {
-                conversion.rewrite.note(from, "plan", &key, "the plan says it already, or it says nothing new");
-                continue;
-            }
+        let name = snake(&key).into_owned();
+        let value = match (name.as_str(), value) {
+            ("parallel", Value::Bool(is_parallel)) => json!(if is_parallel { "parallel" } else { "sequential" }),
+            ("max_revisions" | "max_replans", max) => revisions(conversion, &max),
+            ("enable_revision" | "allow_revision", Value::Bool(false)) => json!(0),
+            (_, value) => value,
         };
-        conversion.rewrite.moved(format!("{at}/{place}"), before);
+        if let Some(says) = asks_for_revisions(&name, &value) {
+            is_revised = Some(is_revised.unwrap_or(true) && says);
+        }
+        let Some(place) = place_in_plan(&name, &value) else { continue };
+        let before = conversion.rewrite.original(&format!("{from}/{key}"));
+        match say(plan, place, value) {
+            Ok(()) => conversion.rewrite.moved(format!("{at}/{place}"), before),
+            Err(first) => {
+                let detail = format!("`{key}` says something else than the plan, which has {first}");
+                conversion.rewrite.refuse(
+                    "CONFLICTING_FIELDS",
+                    &before,
+                    detail,
+                    "say the same in both, or leave one out",
+                );
+            }
+        }
+    }
+    if is_revised == Some(true) && !plan.contains_key("on_subtask_failure") {
+        plan.insert("on_subtask_failure".into(), json!("replan"));
+        let what = "is `replan` for steps that say nothing else, because the document asks for revisions";
+        let hint = "say `on_subtask_failure: abort`, or `on_failure` of a step, to have it otherwise".to_owned();
+        conversion.rewrite.note_default(at, "on_failure", what, hint);
     }
 }
 
-/// Sets a field of the revision policy that has none yet.
-fn set_revision(plan: &mut Map<String, Value>, field: &str, value: Value) {
-    if let Some(revision) = object_under(plan, "revision") {
-        revision.entry(field).or_insert(value);
+/// Whether a setting asks for revisions of a plan whose steps fail, or forbids them.
+pub(super) fn asks_for_revisions(name: &str, value: &Value) -> Option<bool> {
+    match name {
+        "max_revisions" | "max_replans" | "enable_revision" | "allow_revision" => Some(*value != json!(0)),
+        "revision_strategy" => Some(true),
+        _ => None,
     }
 }
 
-fn keep(plan: &mut Map<String, Value>, name: &'static str, value: Value) -> &'static str {
-    plan.insert(name.into(), value);
-    name
+/// Where in the plan a setting is said; none if it says nothing about the plan.
+fn place_in_plan(name: &str, value: &Value) -> Option<&'static str> {
+    Some(match name {
+        "execution_mode" | "parallel" => "execution_strategy",
+        "max_concurrent" | "max_parallel" => "max_parallel",
+        "continue_on_failure" => "continue_on_failure",
+        "enable_revision" | "allow_revision" if *value == Value::Bool(true) => return None,
+        "max_revisions" | "max_replans" | "enable_revision" | "allow_revision" => "revision/max",
+        "revision_threshold" => "revision/threshold",
+        "revision_strategy" => "revision/strategy",
+        "require_plan_approval" => "approval_required",
+        // A field of our own, and what is for each step.
+        name => EXECUTION.iter().find(|known| **known == name)?,
+    })
+}
+
+/// Says something at a place of a plan; what is said there already, if that is something else.
+fn say(plan: &mut Map<String, Value>, place: &'static str, value: Value) -> Result<(), Value> {
+    if let Some(field) = place.strip_prefix("revision/") {
+        let said = plan.get("revision").is_some_and(|revision| !revision.is_object());
+        let Some(revision) = object_under(plan, "revision").filter(|_| !said) else { return Ok(()) };
+        let first = revision.entry(field).or_insert_with(|| value.clone());
+        return if *first == value { Ok(()) } else { Err(first.clone()) };
+    }
+    let is_planning = |said: &Value| matches!(said.as_str(), Some("flat" | "hierarchical" | "iterative"));
+    let is_same = |key: &str| plan_field(key).is_some() && plan_field(key) == plan_field(place) || key == place;
+    match plan.iter().find(|(key, said)| is_same(key) && !said.is_null() && !is_planning(said)) {
+        Some((_, said)) if *said != value => Err(said.clone()),
+        Some(_) => Ok(()),
+        None => {
+            plan.insert(place.into(), value);
+            Ok(())
+        }
+    }
 }
 
 /// What every step of a plan gets unless it says otherwise, each with the place where it was said.
@@ -236,43 +270,12 @@ pub(super) fn spread(conversion: &mut Conversion<'_>, plan: &mut Map<String, Val
         defaults.fields.push(("retry", Value::Object(retry), before));
     }
     if let Some((executor, before)) = take("subtask_executor") {
-        match executor_field(conversion, &executor, &before) {
-            Some((field, value)) => defaults.fields.push((field, value, before)),
-            None => conversion.rewrite.note(at, "plan", "subtask_executor", "it names no agent"),
-        }
+        defaults.fields.extend(executor::fields(conversion, &executor, &before));
     }
     if defaults.fields.is_empty() {
         return;
     }
     each_step(plan, at, &mut |step, at| defaults.give(conversion, step, at));
-}
-
-/// What an executor says about each step: who does it, or that a model does.
-fn executor_field(conversion: &mut Conversion<'_>, executor: &Value, before: &str) -> Option<(&'static str, Value)> {
-    for (at, key) in unused_parts(executor) {
-        conversion.rewrite.note_at(&format!("{before}{at}"), "executor", &key, OWN_SETTINGS);
-    }
-    let with = |name: &str| executor.get("with").and_then(|with| with.get(name)).cloned();
-    if let Some(agent) = with("agent").or_else(|| with("agent_type")).or_else(|| with("name")) {
-        return Some(("agent_type", agent));
-    }
-    let action = executor.get("action").or_else(|| executor.get("type")).and_then(Value::as_str);
-    (action == Some("llm.call")).then(|| ("kind", json!("llm")))
-}
-
-/// Why parts of an executor mean nothing.
-const OWN_SETTINGS: &str =
-    "an agent has its own model and parameters; choose another agent type, or change its settings";
-
-/// What an executor says beside who does the steps: the object that it stands in, and its name.
-fn unused_parts(executor: &Value) -> Vec<(&'static str, String)> {
-    let of = |at, object: Option<&Value>, known: &[&str]| -> Vec<(&'static str, String)> {
-        let fields = object.and_then(Value::as_object).into_iter().flatten();
-        fields.filter(|(key, _)| !known.contains(&key.as_str())).map(|(key, _)| (at, key.clone())).collect()
-    };
-    let mut unused = of("", Some(executor), &["action", "type", "with"]);
-    unused.extend(of("/with", executor.get("with"), &["agent", "agent_type", "name"]));
-    unused
 }
 
 impl StepDefaults {
@@ -281,10 +284,16 @@ impl StepDefaults {
         let is_plan = says(step, "plan");
         for (name, value, before) in &self.fields {
             // A plan inside is done by nobody, and its own steps have their limits.
-            if says(step, name) || is_plan && matches!(*name, "agent_type" | "kind" | "timeout_seconds" | "retry") {
+            if is_plan && matches!(*name, "agent_type" | "kind" | "timeout_seconds" | "retry" | executor::PROMPT)
+                || matches!(*name, "kind" | "agent_type" | executor::PROMPT) && !is_done_by_agent(step)
+            {
                 continue;
             }
-            if matches!(*name, "kind" | "agent_type") && says(step, "kind") && !is_done_by_agent(step) {
+            if *name == executor::PROMPT {
+                executor::give_prompt(conversion, step, at, (value, before));
+                continue;
+            }
+            if says(step, name) {
                 continue;
             }
             step.insert((*name).into(), value.clone());

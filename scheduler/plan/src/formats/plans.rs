@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::context::{Conversion, LISTS};
 use super::rewrite::Rewrite;
-use super::{DraftKind, actions, defaults, detect, goals, nodes, phases, plan_and_execute, references, subtasks};
+use super::{
+    DraftKind, actions, context_inputs, defaults, detect, goals, nodes, phases, plan_and_execute, references, subtasks,
+};
 
 /// State of a plan's execution, in snake case.
 const PLAN_STATE: [&str; 18] = [
@@ -28,6 +30,7 @@ pub(super) fn convert(
 ) {
     let mut conversion = Conversion { format, limits, kind, rewrite };
     conversion.layer(document, "", 0);
+    context_inputs::add(&mut conversion, document);
 }
 
 impl Conversion<'_> {
@@ -128,6 +131,7 @@ impl Conversion<'_> {
     fn step(&mut self, step: &mut Value, at: &str, depth: u32) {
         let Some(map) = step.as_object_mut() else { return };
         self.drop_state(map, at, "step", &STEP_STATE);
+        subtasks::step(self, map, at);
         phases::step(self, map, at);
         nodes::step(self, map, at);
         actions::step(self, map, at);

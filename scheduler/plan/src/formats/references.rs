@@ -120,9 +120,14 @@ fn reference(inner: &str, ids: &BTreeSet<String>) -> Option<String> {
             break;
         }
     }
+    Some(format!("{}{rest}", outputs_of(name)))
+}
+
+/// The expression of the outputs of a step.
+pub(super) fn outputs_of(id: &str) -> String {
     let is_plain =
-        name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit());
-    Some(if is_plain { format!("steps.{name}.outputs{rest}") } else { format!("steps[\"{name}\"].outputs{rest}") })
+        id.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !id.starts_with(|c: char| c.is_ascii_digit());
+    if is_plain { format!("steps.{id}.outputs") } else { format!("steps[{}].outputs", Value::from(id)) }
 }
 
 /// The steps that the inputs of a step refer to.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_common::problem::Issue;
+use goalmill_common::problem::{ERRORS_MAX, Issue};
 use goalmill_common::text::pointer_part;
 use serde_json::{Map, Value};
 
-use crate::document::shorten;
+use crate::document::{issue, shorten};
 
 /// Fields of which notes are kept.
 const NOTES_MAX: usize = 40;
@@ -17,6 +17,7 @@ pub(super) struct Rewrite {
     /// Places in the converted document, and where what stands there stood before.
     moves: BTreeMap<String, String>,
     notes: Vec<NotedField>,
+    refused: Vec<Issue>,
     pub is_sequence: bool,
 }
 
@@ -74,35 +75,46 @@ impl Rewrite {
     }
 
     pub(super) fn note(&mut self, at: &str, kind: &str, key: &str, why: &'static str) {
-        let name = format!("{kind}/{key}");
-        if let Some(known) = self.notes.iter_mut().find(|known| known.kind == name) {
+        self.note_as(at, kind, key, &format!("is ignored: {why}"));
+    }
+
+    /// Notes what became of a field.
+    pub(super) fn note_as(&mut self, at: &str, kind: &str, key: &str, what: &str) {
+        let kind = format!("{kind}/{key}");
+        if let Some(known) = self.notes.iter_mut().find(|known| known.kind == kind) {
             known.places += 1;
-        } else {
-            let at = self.original(at);
-            self.note_at(&at, kind, key, why);
+        } else if self.notes.len() < NOTES_MAX {
+            let pointer = format!("{}/{}", self.original(at), pointer_part(key));
+            self.notes.push(NotedField { kind, pointer, what: what.into(), hint: String::new(), places: 1 });
         }
     }
 
-    /// Notes a field of the document as it was sent.
+    /// Notes what a document of this form means without saying it.
     ///
-    /// - `at`: JSON Pointer to its object in the original document.
-    pub(super) fn note_at(&mut self, at: &str, kind: &str, key: &str, why: &'static str) {
-        if self.notes.len() >= NOTES_MAX {
-            return;
-        }
-        let pointer = format!("{at}/{}", pointer_part(key));
-        let what = format!("is ignored: {why}");
-        self.notes.push(NotedField { kind: format!("{kind}/{key}"), pointer, what, hint: String::new(), places: 1 });
-    }
-
-    /// Notes a default of the form that is not ours.
-    ///
-    /// - `otherwise`: what to write for our default.
-    pub(super) fn note_default(&mut self, at: &str, key: &str, value: &str, otherwise: &str) {
-        let what = format!("is `{value}`, the default of this form");
+    /// - `hint`: what to write to have it otherwise.
+    pub(super) fn note_default(&mut self, at: &str, key: &str, what: &str, hint: String) {
         let pointer = self.original(&format!("{at}/{}", pointer_part(key)));
-        let hint = format!("say {otherwise} for steps that may run at the same time");
-        self.notes.push(NotedField { kind: format!("plan/{key}"), pointer, what, hint, places: 1 });
+        self.notes.push(NotedField { kind: format!("plan/{key}"), pointer, what: what.into(), hint, places: 1 });
+    }
+
+    /// Refuses a field that means something in its form, and cannot have this meaning here.
+    ///
+    /// - `pointer`: into the original document.
+    pub(super) fn refuse(&mut self, code: &str, pointer: &str, detail: impl Into<String>, hint: impl Into<String>) {
+        let refused = issue(code, pointer, detail, hint);
+        if self.refused.len() < ERRORS_MAX && !self.refused.contains(&refused) {
+            self.refused.push(refused);
+        }
+    }
+
+    /// Whether a value that is named so, `state.x`, is refused already.
+    pub(super) fn is_refused(&self, name: &str) -> bool {
+        let pointer = format!("/{}", name.replace('.', "/"));
+        self.refused.iter().any(|issue| issue.pointer == pointer)
+    }
+
+    pub(super) fn take_refused(&mut self) -> Vec<Issue> {
+        std::mem::take(&mut self.refused)
     }
 
     /// Moves a field of one object into another one.

@@ -44,6 +44,11 @@ fn status(words: &[&str]) -> Value {
     json!({"type": "string", "enum": words, "description": "Ignored on submission."})
 }
 
+fn pass_context() -> Value {
+    json!({"type": "boolean", "default": true,
+           "description": "Whether steps get the goal and the outputs of the steps that they depend on, if none refers to outputs itself."})
+}
+
 fn subtasks() -> Value {
     let step_words = ["pending", "in_progress", "completed", "failed", "blocked"];
     json!({
@@ -70,7 +75,7 @@ fn subtasks() -> Value {
                     "subtasks": {"type": "array", "items": {"$ref": "#/$defs/subtask"}},
                     "execution_strategy": {"type": "string", "enum": ["sequential", "parallel", "hybrid"]},
                     "estimated_total_duration": amount(), "confidence_score": share(), "alternative_plans": texts(),
-                    "created_at": text(), "updated_at": text(),
+                    "created_at": text(), "updated_at": text(), "pass_context": pass_context(),
                 },
             },
             "subtask": {
@@ -104,7 +109,7 @@ fn subtasks() -> Value {
             "revision": {
                 "type": "object",
                 "required": ["revision_id", "original_plan_id"],
-                "description": "Written only.",
+                "description": "An edit of the plan that it names.",
                 "properties": {
                     "revision_id": text(), "original_plan_id": text(), "trigger": text(), "changes": texts(),
                     "new_subtasks": {"type": "array", "items": {"$ref": "#/$defs/subtask"}},
@@ -139,7 +144,7 @@ fn plan_and_execute() -> Value {
                     "goal": {"type": ["string", "object"]},
                     "steps": {"type": "array", "items": {"$ref": "#/$defs/step"}},
                     "success_criteria": {"type": ["string", "array"]},
-                    "estimated_total_tokens": count, "created_at": text(),
+                    "estimated_total_tokens": count, "created_at": text(), "pass_context": pass_context(),
                 },
             },
             "step": {
@@ -186,6 +191,7 @@ fn actions() -> Value {
                         "created_at": {"type": ["number", "string", "null"]},
                         "replan_count": {"type": "integer", "minimum": 0},
                         "max_replans": {"type": "integer", "minimum": 0}}},
+                    "pass_context": pass_context(),
                 },
             },
             "subtask": {
@@ -233,6 +239,7 @@ fn phases() -> Value {
             "status": status(&["planning", "running", "completed", "failed"]),
             "phases": {"type": "array", "items": {"$ref": "#/$defs/phase"}},
             "createdAt": {"type": ["string", "null"]}, "completedAt": {"type": ["string", "null"]},
+            "pass_context": pass_context(),
         },
         "$defs": {
             "phase": {

@@ -25,6 +25,15 @@ pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>
     }
 }
 
+/// Notes a step that does not say what it is to give.
+pub(super) fn step(conversion: &mut Conversion<'_>, map: &Map<String, Value>, at: &str) {
+    let says = ["expected_outputs", "expectedOutputs", "subtasks", "plan"].iter().any(|key| map.contains_key(*key));
+    if conversion.is(DocumentFormat::Subtasks) && map.contains_key("task_id") && !says {
+        let what = "is missing: whatever the agent answers completes the step";
+        conversion.rewrite.note_as(at, "step", "expected_outputs", what);
+    }
+}
+
 fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }

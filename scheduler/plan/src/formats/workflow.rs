@@ -1,15 +1,28 @@
 //! Workflows of plan actions: the nodes become a goal, or a plan, with the settings of its planning and execution.
 
-use goalmill_common::problem::Issue;
+use goalmill_common::text::pointer_part;
 use serde_json::{Map, Value, json};
 
 use super::context::Conversion;
-use crate::document::issue;
 
 /// Whether a document is a workflow of plan actions.
 pub fn is_workflow(document: &Value) -> bool {
-    let nodes = document.get("nodes").and_then(Value::as_array);
-    nodes.is_some_and(|nodes| nodes.iter().any(|node| verb(node).is_some()))
+    nodes(document).iter().any(|node| verb(node).is_some())
+}
+
+fn nodes(document: &Value) -> &[Value] {
+    document.get("nodes").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The first node of a workflow that is no plan action: its place, and its action.
+pub(super) fn other_node(document: &Value) -> Option<(usize, String)> {
+    let action = |node: &Value| node.get("action").or_else(|| node.get("type"))?.as_str().map(ToOwned::to_owned);
+    let is_call = |node: &Value| {
+        node.get("with").is_some() && matches!(action(node).as_deref(), Some("llm.call" | "agent.dispatch"))
+    };
+    let is_workflow = nodes(document).iter().any(|node| verb(node).is_some() || is_call(node));
+    let others = nodes(document).iter().enumerate().filter(|(_, node)| is_workflow && verb(node).is_none());
+    others.map(|(n, node)| (n, action(node).unwrap_or_default())).next()
 }
 
 /// `decompose`, `execute`, `replan` or `status`.
@@ -27,17 +40,10 @@ pub fn workflow_plan(document: &Value) -> Option<Value> {
     let node = nodes.iter().find(|node| verb(node) == Some("execute"))?;
     let with = node.get("with")?.as_object()?;
     with.get("plan").filter(|plan| plan.is_object())?;
-    Some(Value::Object(with.clone()))
-}
-
-/// What a goal that comes from a workflow still needs.
-pub fn missing_state(description: &str) -> Option<Issue> {
-    let open = description.find("{{")?;
-    let name = description[open + 2..].trim_start().strip_prefix("state.")?;
-    let end = name.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(name.len());
-    let name = &name[..end];
-    let hint = format!("give it under `state`, or with `--state {name}=…`");
-    Some(issue("MISSING_FIELD", &format!("/state/{name}"), format!("the workflow needs `state.{name}`"), hint))
+    let mut plan = Value::Object(with.clone());
+    let state = document.get("state").unwrap_or(&Value::Null);
+    super::references::texts(&mut plan, &mut |text| *text = render(text, state, &mut |_| {}));
+    Some(plan)
 }
 
 /// Makes a goal of a workflow; what stands beside its nodes stays.
@@ -45,46 +51,61 @@ pub(super) fn to_goal(conversion: &mut Conversion<'_>, map: &mut Map<String, Val
     let Some(Value::Array(nodes)) = map.shift_remove("nodes") else { return };
     let state = map.shift_remove("state").unwrap_or_default();
     map.shift_remove("name");
-    let mut is_executed = false;
+    let has = |wanted: &str| nodes.iter().any(|node| verb(node) == Some(wanted));
     for (n, node) in nodes.iter().enumerate() {
-        let at = format!("/nodes/{n}/with");
-        let Some(verb) = verb(node) else {
-            conversion.rewrite.note("", "workflow", "nodes", "only nodes of plan actions mean something here");
-            continue;
-        };
+        let Some(verb) = verb(node) else { continue };
         let known = |key: &str| matches!(key, "name" | "action" | "uses" | "with" | "output");
-        let others = node.as_object().into_iter().flatten().filter(|(key, _)| !known(key));
-        others.for_each(|(key, _)| {
-            conversion.rewrite.note(&format!("/nodes/{n}"), "node", key, "the workflow runs as one goal");
-        });
-        is_executed |= verb == "execute";
-        let with = node.get("with").and_then(Value::as_object).cloned().unwrap_or_default();
-        for (key, mut value) in with {
-            super::references::texts(&mut value, &mut |text| *text = render(text, &state));
-            let name = match (verb, key.as_str()) {
-                ("decompose", "goal") => "description",
-                ("decompose", "model" | "strategy") => {
-                    planning(conversion, map, &at, &key, value);
-                    continue;
-                }
-                ("execute" | "replan" | "status", "plan") | ("status", _) => {
-                    let why = "the plan is the one that the workflow made, and its state can be asked for at any time";
-                    conversion.rewrite.note(&at, verb, &key, why);
-                    continue;
-                }
-                _ => &key,
-            };
-            if map.get(name).is_some_and(|first| *first != value) {
-                conversion.rewrite.note(&at, verb, &key, "an earlier node says something else");
-                continue;
-            }
-            conversion.rewrite.moved(format!("/{name}"), format!("{at}/{key}"));
-            map.entry(name).or_insert(value);
+        for (key, _) in node.as_object().into_iter().flatten().filter(|(key, _)| !known(key)) {
+            let detail = format!("`{key}` of a node has no meaning here: the nodes of a workflow run as one goal");
+            let hint = "remove it, or write the steps of a plan, which have `when` and `dependencies`";
+            conversion.rewrite.refuse("UNKNOWN_FIELD", &format!("/nodes/{n}/{}", pointer_part(key)), detail, hint);
         }
+        let with = node.get("with").and_then(Value::as_object).cloned().unwrap_or_default();
+        node_fields(conversion, map, (verb, with, &format!("/nodes/{n}/with")), &state);
     }
-    if !is_executed {
+    if has("replan") {
+        map.entry("on_subtask_failure").or_insert_with(|| json!("replan"));
+    }
+    if !has("execute") {
         // What is only decomposed is not executed before somebody agrees.
         planning_field(map).insert("require_approval".into(), json!(true));
+    }
+}
+
+/// The parameters of one node become fields of the goal.
+fn node_fields(
+    conversion: &mut Conversion<'_>,
+    map: &mut Map<String, Value>,
+    (verb, with, at): (&str, Map<String, Value>, &str),
+    state: &Value,
+) {
+    for (key, mut value) in with {
+        if matches!((verb, key.as_str()), ("execute" | "replan" | "status", "plan") | ("status", _)) {
+            let why = "the plan is the one that the workflow made, and its state can be asked for at any time";
+            conversion.rewrite.note(at, verb, &key, why);
+            continue;
+        }
+        let missing = &mut |name: &str| {
+            let detail = format!("the workflow needs `state.{name}`");
+            let hint = format!("give it under `state`, or with `--state {name}=…`");
+            conversion.rewrite.refuse("MISSING_FIELD", &format!("/state/{}", pointer_part(name)), detail, hint);
+        };
+        super::references::texts(&mut value, &mut |text| *text = render(text, state, &mut *missing));
+        let name = match (verb, key.as_str()) {
+            ("decompose", "goal") => "description",
+            ("decompose", "model" | "strategy") => {
+                planning(conversion, map, at, &key, value);
+                continue;
+            }
+            _ => &key,
+        };
+        if map.get(name).is_some_and(|first| *first != value) {
+            let detail = format!("`{key}` says something else than an earlier node");
+            conversion.rewrite.refuse("CONFLICTING_FIELDS", &format!("{at}/{key}"), detail, "say the same in both");
+            continue;
+        }
+        conversion.rewrite.moved(format!("/{name}"), format!("{at}/{key}"));
+        map.entry(name).or_insert(value);
     }
 }
 
@@ -106,7 +127,9 @@ fn planning(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &
 }
 
 /// Fills in `{{ state.x }}` where the state has it.
-fn render(text: &str, state: &Value) -> String {
+///
+/// - `missing`: gets each name that it does not have.
+fn render(text: &str, state: &Value, missing: &mut dyn FnMut(&str)) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(open) = rest.find("{{") {
@@ -117,7 +140,10 @@ fn render(text: &str, state: &Value) -> String {
         match found {
             Some(Value::String(text)) => out.push_str(text),
             Some(value) => out.push_str(&value.to_string()),
-            None => out.push_str(&rest[open..close + 2]),
+            None => {
+                path.into_iter().for_each(&mut *missing);
+                out.push_str(&rest[open..close + 2]);
+            }
         }
         rest = &rest[close + 2..];
     }

@@ -181,6 +181,18 @@ impl Catalogue {
         }
     }
 
+    /// Whether an action may get an input of this name. Without an action every action of the agent type counts.
+    pub(crate) fn takes_input(&self, agent_type: &str, action: &str, name: &str) -> bool {
+        let mut found = self.find(agent_type, action);
+        if action.is_empty() {
+            found = self.agent(agent_type).into_iter().flat_map(|agent| agent.actions.values()).collect();
+        }
+        found.into_iter().filter_map(|entry| entry.inputs.as_ref()).all(|schema| {
+            schema.get("additionalProperties") != Some(&Value::Bool(false))
+                || schema.get("properties").is_some_and(|fields| fields.get(name).is_some())
+        })
+    }
+
     /// Whether somebody takes any action at all, as agents do that declare none.
     pub(super) fn is_open(&self) -> bool {
         self.entries.values().any(|agent_entry| agent_entry.actions.is_empty())

@@ -7,6 +7,7 @@ use goalmill_common::problem::Issue;
 use serde_json::{Map, Value};
 
 use super::planning::planning;
+use super::shape::is_foreign;
 use super::{goal_context, goal_contract, policy};
 use crate::document::{
     DocumentPath, DocumentZone, Fields, Table, Unit, ValidationContext, ZONE_ALIASES, shorten, text, time, wrong_type,
@@ -48,6 +49,9 @@ pub fn goal(draft: &Value, limits: &Limits) -> Result<Goal, Vec<Issue>> {
 
 fn read(context: &ValidationContext<'_>, draft: &Value) -> Goal {
     let at = DocumentPath::ROOT;
+    if is_foreign(context, draft, "a goal") {
+        return Goal::default();
+    }
     let map = match draft {
         Value::Object(map) => map,
         Value::String(_) => {

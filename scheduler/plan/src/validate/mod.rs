@@ -58,7 +58,7 @@ pub use plan_inputs::{check_inputs, with_defaults};
 pub use planning::planning_field;
 pub use requirements::Requirements;
 pub use rules::{Policy, Rules, Weight, WeightSettings};
-pub use shape::plan_field;
+pub use shape::{canonical_phase, canonical_phase_change, plan_field};
 pub use step_fields::step_field;
 
 /// Parses and validates a plan in any accepted spelling.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::reading::Reading;
 use super::{cleanup, policy};
 use crate::document::{DocumentPath, Field, Fields, Table, ValidationContext};
-use crate::formats::{ForeignWorkflow, foreign_workflow};
+use crate::formats::{ForeignDocument, foreign_document};
 
 const PLAN: &Table = &[
     ("steps", &["subtasks", "sub_tasks", "tasks", "nodes"]),
@@ -59,6 +59,32 @@ pub fn plan_field(key: &str) -> Option<&'static str> {
     crate::document::canonical(key, PLAN)
 }
 
+/// The fields of a phase under their canonical names; a name is its description where it has no other.
+pub fn canonical_phase(phase: Map<String, Value>) -> Map<String, Value> {
+    let is_described = phase.keys().any(|key| crate::document::canonical(key, PHASE) == Some("description"));
+    let name = |key: String| match crate::document::canonical(&key, PHASE) {
+        Some("name") if !is_described => "description".to_owned(),
+        Some("name") | None => key,
+        Some(name) => name.to_owned(),
+    };
+    phase.into_iter().map(|(key, value)| (name(key), value)).collect()
+}
+
+/// Lets a change that adds a phase have the form `{phase, after, steps}`, also where it names the fields of the phase.
+pub fn canonical_phase_change(change: &mut Value) {
+    let Some(Value::Object(body)) = change.get_mut("add_phase") else { return };
+    let phase = match body.shift_remove("phase") {
+        Some(Value::Object(phase)) => phase,
+        other => {
+            body.extend(other.map(|id| ("id".to_owned(), id)));
+            let keys: Vec<String> =
+                body.keys().filter(|key| !matches!(key.as_str(), "after" | "steps")).cloned().collect();
+            keys.into_iter().filter_map(|key| body.shift_remove(&key).map(|value| (key, value))).collect()
+        }
+    };
+    body.insert("phase".into(), Value::Object(canonical_phase(phase)));
+}
+
 /// Reads a document; `None` only after an error was noted.
 ///
 /// - `depth`: plans around this one.
@@ -73,8 +99,7 @@ pub(super) fn document(
         context.error("PLAN_TOO_DEEP", at, detail, "move the inner steps up into their parent");
         return None;
     }
-    if let Some(ForeignWorkflow { engine, hint }) = foreign_workflow(draft).filter(|_| depth == 0) {
-        context.error("FOREIGN_FORMAT", at, format!("the document is a workflow of {engine}, not a plan"), hint);
+    if depth == 0 && is_foreign(context, draft, "a plan") {
         return None;
     }
     match draft {
@@ -107,6 +132,18 @@ pub(super) fn document(
             None
         }
     }
+}
+
+/// Whether a document is something else; says so.
+pub(super) fn is_foreign(context: &ValidationContext<'_>, draft: &Value, wanted: &str) -> bool {
+    let Some(ForeignDocument { what, node, hint }) = foreign_document(draft) else { return false };
+    let detail = format!("the document is {what}, not {wanted}");
+    let at = DocumentPath::ROOT;
+    match node {
+        Some(n) => context.error("FOREIGN_FORMAT", &at.key("nodes").item(n).key("action"), detail, hint),
+        None => context.error("FOREIGN_FORMAT", &at, detail, hint),
+    }
+    true
 }
 
 fn wraps(map: &Map<String, Value>, inner: &Value) -> bool {

@@ -4,6 +4,7 @@ use goalmill_common::id::is_id;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Proposal, RevisionStrategy};
 use goalmill_plan::states::ValidPlan;
+use goalmill_plan::validate::{canonical_phase, step_field};
 use serde_json::{Map, Value, json};
 
 use crate::ReviseRequest;
@@ -106,7 +107,8 @@ impl<'a> PlanTarget<'a> {
     }
 
     fn add_step(&mut self, arguments: &Map<String, Value>) -> Value {
-        let mut step = Value::Object(arguments.clone());
+        let spelled = |key: &String| if step_field(key) == Some("phase") { "phase".to_owned() } else { key.clone() };
+        let mut step = Value::Object(arguments.iter().map(|(key, value)| (spelled(key), value.clone())).collect());
         tidy_step(&mut step, &format!("/steps/{}", self.steps.len()), &self.task.actions, &mut self.repairs);
         let Some(id) = parse_answer::id(&step) else { return refused("a step needs an `id`", "give it one") };
         if self.steps.iter().any(|known| parse_answer::id(known).as_ref() == Some(&id)) {
@@ -302,15 +304,10 @@ fn is_about_phase(issues: &[Issue], at: usize) -> bool {
 fn phase_of(arguments: &Map<String, Value>) -> Result<Map<String, Value>, Value> {
     let mut phase = match arguments.get("phase") {
         Some(Value::Object(inner)) => inner.clone(),
-        Some(Value::String(id)) if !arguments.contains_key("id") => {
-            let mut phase = arguments.clone();
-            phase.remove("phase");
-            phase.insert("id".into(), json!(id));
-            phase
-        }
         Some(_) | None => arguments.clone(),
     };
     phase.remove("after");
+    let mut phase = canonical_phase(phase);
     let known = ["id", "description", "checkpoint"];
     if let Some(key) = phase.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(refused(&format!("a phase has no field `{key}`"), "give `id`, `description` and `checkpoint`"));

@@ -186,6 +186,7 @@ pub fn task(inputs: Value) -> Task {
         description: "Write it".into(),
         inputs: Json::from(inputs),
         expected_outputs: Vec::new(),
+        expected_output: String::new(),
         output_schema: None,
         timeout_ms: 60_000,
         lease_ms: 30_000,

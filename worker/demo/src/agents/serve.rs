@@ -109,9 +109,11 @@ struct DemoCall {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct CallHead {
-    #[serde(default)]
     action: String,
+    description: String,
+    expected_outputs: Vec<String>,
 }
 
 async fn answer(
@@ -163,9 +165,10 @@ fn task(agent_type: AgentType, call: DemoCall, attempt: u32, idempotency_key: St
         token: "".into(),
         agent_type,
         action: call.task.action,
-        description: String::new(),
+        description: call.task.description,
         inputs: call.inputs,
-        expected_outputs: Vec::new(),
+        expected_outputs: call.task.expected_outputs,
+        expected_output: String::new(),
         output_schema: None,
         timeout_ms: 0,
         lease_ms: 0,

@@ -270,6 +270,7 @@ pub(super) fn of_layouts() -> Vec<HintCase> {
     vec![
         plan("WRONG_TYPE", json!("do it"), &[Set("", steps(&["a"]))]),
         plan("EMPTY_PLAN", json!([]), &[Set("", steps(&["a"]))]),
+        plan("FOREIGN_FORMAT", json!({"nodes": [{"action": "llm.call", "with": {}}]}), &[Set("", steps(&["a"]))]),
         plan("FOREIGN_FORMAT", json!({"apiVersion": "argoproj.io/v1alpha1", "spec": {}}), &[Set("", steps(&["a"]))]),
         plan("EMPTY_PLAN", json!({"steps": []}), &[Set("/steps/0", json!({"id": "a"}))]),
         plan("MISSING_FIELD", json!({"name": "n"}), &[Set("/steps", json!([{"id": "a"}]))]),
