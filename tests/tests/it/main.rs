@@ -20,6 +20,7 @@ mod doctor;
 mod eval;
 mod events;
 mod everyday_work;
+mod format_documents;
 mod formats;
 mod guard;
 mod hooks;

@@ -141,6 +141,7 @@ fn task(inputs: &Value) -> Task {
         description: String::new(),
         inputs: Json::of(inputs),
         expected_outputs: Vec::new(),
+        expected_output: String::new(),
         output_schema: None,
         timeout_ms: 5_000,
         lease_ms: 30_000,

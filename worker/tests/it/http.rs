@@ -75,7 +75,14 @@ async fn ask(url: &str, task: &Task) -> Result<ExecutionResult, Failure> {
 async fn the_service_gets_the_task_but_not_its_token() {
     let (base, seen) = service().await;
     let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    let task = Task { traceparent: Some(traceparent.into()), ..task("a", "x", json!({"q": 1})) };
+    let task = Task {
+        traceparent: Some(traceparent.into()),
+        description: "find a hotel".into(),
+        expected_outputs: vec!["a".into()],
+        expected_output: "a hotel in the centre".into(),
+        output_schema: Some(json!({"type": "object"}).into()),
+        ..task("a", "x", json!({"q": 1}))
+    };
     let outcome = ask(&format!("{base}/priced"), &task).await.expect("it answers");
     assert_eq!((outcome.outputs.text(), outcome.cost, outcome.tokens), (r#"{"a":{"q":1}}"#, 0.5, 3));
     let (headers, body) = seen.lock().expect("nobody panics here")[0].clone();
@@ -84,6 +91,12 @@ async fn the_service_gets_the_task_but_not_its_token() {
     assert_eq!(header("traceparent"), Some(traceparent));
     assert_eq!(header("authorization"), Some("Bearer secret-value"));
     assert_eq!((&body["task"]["step"], &body["task"]["attempt"]), (&json!("a"), &json!(1)));
+    assert_eq!(
+        (&body["task"]["description"], &body["task"]["expected_outputs"]),
+        (&json!("find a hotel"), &json!(["a"]))
+    );
+    assert_eq!(body["task"]["expected_output"], "a hotel in the centre");
+    assert_eq!(body["task"]["output_schema"], json!({"type": "object"}));
     assert!(!body.to_string().contains("token-a"));
     let outcome = ask(&format!("{base}/plain"), &task).await.expect("it answers");
     assert_eq!(outcome.outputs.text(), r#"{"hotels":[1]}"#);

@@ -1,11 +1,11 @@
 //! The log of a plan in the form `phases`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
 /// The types of that form's log, by ours; other events have no entry there.
-const TYPES: [(&str, &str); 20] = [
+const TYPES: [(&str, &str); 18] = [
     ("goal_accepted", "session_started"),
     ("plan_created", "plan_created"),
     ("phase_added", "phase_added"),
@@ -21,8 +21,6 @@ const TYPES: [(&str, &str); 20] = [
     ("step_failed", "step_failed"),
     ("step_skipped", "step_skipped"),
     ("step_cancelled", "step_skipped"),
-    ("replan_triggered", "replan_triggered"),
-    ("plan_revised", "replan_completed"),
     ("plan_completed", "session_completed"),
     ("plan_failed", "session_failed"),
     ("plan_cancelled", "session_failed"),
@@ -32,6 +30,8 @@ const TYPES: [(&str, &str); 20] = [
 pub fn log_entries(events: &[Value]) -> Vec<Value> {
     // What an attempt received is told when it is queued, and belongs to the entry of its start there.
     let mut inputs: BTreeMap<String, Value> = BTreeMap::new();
+    // Plans that are being revised: what ends it without a revision is an end there too.
+    let mut in_revision: BTreeSet<&str> = BTreeSet::new();
     let mut entries = Vec::new();
     for event in events {
         let attempt = format!("{}/{}/{}", event["plan_id"], event["step_id"], event["attempt"]);
@@ -41,8 +41,16 @@ pub fn log_entries(events: &[Value]) -> Vec<Value> {
             continue;
         }
         let name = event["type"].as_str().unwrap_or_default();
-        let Some((_, theirs)) = TYPES.iter().find(|(ours, _)| *ours == name) else { continue };
-        entries.push(entry(event, name, theirs, inputs.get(&attempt)));
+        let plan = event["plan_id"].as_str().unwrap_or_default();
+        let theirs = match name {
+            "replan_triggered" => in_revision.insert(plan).then_some(name),
+            "plan_revised" | "planning_failed" | "plan_resumed" => {
+                let was_open = in_revision.remove(plan);
+                (was_open || name == "plan_revised").then_some("replan_completed")
+            }
+            _ => TYPES.iter().find(|(ours, _)| *ours == name).map(|(_, theirs)| *theirs),
+        };
+        entries.extend(theirs.map(|theirs| entry(event, name, theirs, inputs.get(&attempt))));
     }
     entries
 }
@@ -55,8 +63,8 @@ fn entry(event: &Value, name: &str, theirs: &str, input: Option<&Value>) -> Valu
     entry.insert("timestamp".into(), event["time"].clone());
     entry.insert("eventType".into(), json!(theirs));
     entry.insert("planId".into(), json!(plan));
-    for (ours, key) in [("phase", "phaseId"), ("step_id", "stepId")] {
-        if let Some(id) = event.get(ours).filter(|id| !id.is_null()) {
+    for (places, key) in [(["/phase", "/data/phase"], "phaseId"), (["/step_id", "/step_id"], "stepId")] {
+        if let Some(id) = places.iter().find_map(|place| event.pointer(place)).filter(|id| id.is_string()) {
             entry.insert(key.into(), id.clone());
         }
     }
@@ -83,6 +91,10 @@ fn data(event: &Value, name: &str, input: Option<&Value>) -> Map<String, Value> 
     }
     if let Some(ms) = rest.shift_remove("duration_ms") {
         data.insert("durationMs".into(), ms);
+    }
+    if name == "planning_failed" {
+        let reason = rest.shift_remove("reason").unwrap_or_default();
+        data.insert("error".into(), json!({"message": reason, "code": "PLANNING_FAILED", "stack": null}));
     }
     if let Some(failure) = rest.shift_remove("failure").filter(|failure| !failure.is_null()) {
         let field = |name: &str| failure.get(name).cloned().unwrap_or(Value::Null);
