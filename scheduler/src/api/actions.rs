@@ -13,6 +13,7 @@ use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::planning::ReplanOptions;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
+use goalmill_common::text::pointer_part;
 use goalmill_common::wire::SubmissionKind;
 use goalmill_engine::PlanState;
 use goalmill_plan::document::Format;
@@ -72,28 +73,20 @@ pub(crate) async fn decompose(State(api): State<Api>, principal: Principal, body
     let mut document =
         if let Value::Object(map) = goal { map } else { Map::from_iter([("description".to_owned(), goal)]) };
     document.extend(settings);
-    let mut notes = Vec::new();
     let mut planning = match document.shift_remove("planning") {
         Some(Value::Object(planning)) => planning,
         _ => Map::new(),
     };
-    for (name, value) in [("model", model), ("strategy", strategy)] {
-        let Some(value) = value else { continue };
-        if goalmill_plan::validate::planning_field(name).is_some() {
-            planning.insert(name.into(), json!(value));
-        } else {
-            notes.push(ignored(name));
-        }
-    }
+    let named = [("model", model), ("strategy", strategy)];
+    planning.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))));
     if !planning.is_empty() {
         document.insert("planning".into(), Value::Object(planning));
     }
     let text = Bytes::from(Value::Object(document).to_string());
     let document = submission::read_document(&api.scheduler, text, Format::Auto, SubmissionKind::Goal).await?;
     let parsed = submission::parse_goal(&api.scheduler, document).await?;
-    let ParsedGoal { mut goal, notes: read } = parsed;
+    let ParsedGoal { mut goal, notes } = parsed;
     goal.namespace = principal.place(goal.namespace.take())?;
-    notes.extend(read);
     let planned = effects::propose(&api.scheduler, goal.clone(), CallLog::default()).await?;
     let plan_id = format!("draft-{}", api.scheduler.random.token());
     let now = rfc3339(api.scheduler.clock.now_ms());
@@ -106,15 +99,6 @@ pub(crate) async fn decompose(State(api): State<Api>, principal: Principal, body
         success: true,
         notes,
     }))
-}
-
-fn ignored(name: &str) -> Issue {
-    Issue {
-        code: "FORMAT_CONVERTED".into(),
-        pointer: format!("/{name}"),
-        detail: format!("`{name}` is ignored: it cannot be chosen here"),
-        hint: String::new(),
-    }
 }
 
 /// The rounds of a planner's account, where it has some.
@@ -171,6 +155,19 @@ impl From<Counts> for ActionCounts {
     }
 }
 
+/// Refuses settings of the execution of a plan that is there already.
+fn refuse_settings(settings: &Map<String, Value>) -> Result<(), ApiError> {
+    let refused = |name: &String| Issue {
+        code: "UNKNOWN_FIELD".into(),
+        pointer: format!("/{}", pointer_part(name)),
+        detail: format!("`{name}` cannot be said of a plan that is there already"),
+        hint: "remove it and edit the plan, or send the plan as a document".into(),
+    };
+    let issues: Vec<Issue> = settings.keys().map(refused).collect();
+    let detail = "the plan cannot be executed so";
+    if issues.is_empty() { Ok(()) } else { Err(approvals::invalid_request(detail, issues)) }
+}
+
 /// `POST /v1/actions/execute`.
 pub(crate) async fn execute(
     State(api): State<Api>,
@@ -183,12 +180,13 @@ pub(crate) async fn execute(
     let (id, notes) = if let Value::String(id) = plan {
         // What is there is read, and perhaps approved.
         require_plan(&api, &principal, &id).await?;
+        refuse_settings(&settings)?;
         let status = load_summary(&api, &id).await?.0.status;
         if status == PlanStatus::AwaitingApproval {
             principal.require(&[Role::Approver])?;
             send_verb(&api, &principal, &id, "", Verb::Approve { reason: "executed".into() }).await?;
         }
-        (id, settings.keys().map(|name| ignored(name)).collect())
+        (id, Vec::new())
     } else {
         let mut document = settings;
         document.insert("plan".into(), plan);
@@ -264,6 +262,7 @@ async fn wait_until(
 
 /// What `replan` takes.
 #[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ReplanActionBody {
     /// The plan's id, or a document of it.
     #[schemars(schema_with = "plan_schema")]
@@ -283,8 +282,6 @@ pub(super) struct ReplanActionBody {
     /// How long to wait for the revision, at most 300; default 30.
     #[serde(default)]
     wait_seconds: Option<f64>,
-    #[serde(flatten)]
-    settings: Map<String, Value>,
 }
 
 /// A plan after it was asked to change.
@@ -299,14 +296,12 @@ pub(super) struct Replanned {
     planning_trace: Value,
     /// Whether there is a new revision.
     success: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    notes: Vec<Issue>,
 }
 
 /// `POST /v1/actions/replan`.
 pub(crate) async fn replan(State(api): State<Api>, principal: Principal, body: Body) -> ApiResult<Replanned> {
     let body: ReplanActionBody = response::parse_json(&response::body(body)?)?;
-    let ReplanActionBody { plan, reason, hint, model, temperature, wait_seconds, settings } = body;
+    let ReplanActionBody { plan, reason, hint, model, temperature, wait_seconds } = body;
     let options = approvals::checked_options(&api, ReplanOptions { model, temperature, strategy: None })?;
     let wait = wait_time(wait_seconds)?;
     let id = plan_id(&plan, None)?;
@@ -329,7 +324,6 @@ pub(crate) async fn replan(State(api): State<Api>, principal: Principal, body: B
         new_subtasks: added,
         planning_trace: Value::Array(changes),
         success: view.summary.revision > before,
-        notes: settings.keys().map(|name| ignored(name)).collect(),
     }))
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use goalmill_tests::dev::Dev;
+use goalmill_tests::installation::http_client;
 use serde_json::{Value, json};
 
 /// Agents that answer with what they were asked.
@@ -138,8 +139,12 @@ async fn documents_of_other_planners_end_as_they_say() -> Result<()> {
     assert_eq!(plan.completed(), ["s1", "s2", "s3"]);
     assert_eq!((&plan.inputs("s1")["path"], &plan.inputs("s3")["prompt"]), (&json!("."), &json!("List the changes")));
     assert_eq!(plan.inputs("s3")["results"]["s2"]["saw"]["since"], "2027-01-01");
-    let log: Value =
-        reqwest::get(format!("{}/v1/logs?plan={}&format=phases", dev.server(), plan.id)).await?.json().await?;
+    let log: Value = http_client()
+        .get(format!("{}/v1/logs?plan={}&format=phases", dev.server(), plan.id))
+        .send()
+        .await?
+        .json()
+        .await?;
     let seen: Vec<(&str, &str)> = log["items"]
         .as_array()
         .into_iter()
@@ -170,7 +175,7 @@ async fn documents_of_other_planners_end_as_they_say() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn goals_and_workflows_of_other_planners_are_planned_as_they_say() -> Result<()> {
-    let dev = Dev::start(&["--demo-agents"], AGENTS).await?;
+    let dev = Dev::start(&["--demo-agents"], "").await?;
 
     let goal = submit(&dev, &document("f1-goal.json"), &[], 7)?;
     let accepted = &goal.of_type("goal_accepted").first().context("it is accepted")?["data"]["goal"];

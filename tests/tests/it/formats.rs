@@ -136,6 +136,8 @@ async fn plan_actions_answer_in_their_shape() -> Result<()> {
     let (status, seen) = it.post("/v1/actions/status", &ask).await?;
     assert_eq!((status, &seen["progress"], &seen["subtasks"]), (200, &json!(1.0), &json!([])), "{seen:#}");
     assert_eq!((&seen["status"]["completed"], &seen["goal"]), (&json!(3), &json!("Say it")));
+    let (status, problem) = it.post("/v1/actions/execute", &json!({"plan": ran["plan_id"], "parallel": true})).await?;
+    assert_eq!((status, &problem["errors"][0]["pointer"]), (400, &json!("/parallel")), "{problem:#}");
     let (status, problem) = it.post("/v1/actions/replan", &json!({"plan": ran["plan_id"]})).await?;
     assert_eq!((status, &problem["code"]), (409, &json!("PLAN_FINAL")));
     it.stop().await;
@@ -182,7 +184,7 @@ async fn the_log_speaks_the_form_phases() -> Result<()> {
     assert!(done["data"]["output"].is_object() && done["planId"] == json!(id), "{done:#}");
     let begun =
         entries.iter().find(|e| e["eventType"] == "step_started" && e["stepId"] == "first").expect("it was started");
-    assert_eq!(begun["data"]["input"], json!({"said": "first"}), "{begun:#}");
+    assert_eq!(begun["data"]["input"], json!({"said": "first", "goal": "Say it"}), "{begun:#}");
     let (status, _) = status_of(&it, &format!("/v1/logs?plan={id}&format=nodes")).await?;
     assert_eq!(status, 400);
     it.stop().await;
