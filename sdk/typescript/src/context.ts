@@ -40,6 +40,10 @@ export class Context {
   readonly attempt: number;
   /** What the step is for, in words. */
   readonly description: string | undefined;
+  /** Fields that the outputs must have. */
+  readonly expectedOutputs: readonly string[];
+  /** What the outputs are expected to be, in words. */
+  readonly expectedOutput: string | undefined;
   /** The same for every attempt of the step: pass it to systems with side effects. */
   readonly idempotencyKey: string;
   /** When the attempt will be stopped. */
@@ -54,6 +58,8 @@ export class Context {
   /** @internal */
   constructor(task: Task, private readonly host: ContextHost) {
     ({ plan: this.plan, step: this.step, attempt: this.attempt, description: this.description, idempotency_key: this.idempotencyKey } = task);
+    this.expectedOutputs = task.expected_outputs ?? [];
+    this.expectedOutput = task.expected_output;
     this.deadline = new Date(host.startedMs + task.timeout_ms);
     this.traceparent = task.traceparent ?? undefined;
     this.callback = task.callback ?? undefined;

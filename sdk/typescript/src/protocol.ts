@@ -75,6 +75,8 @@ export interface Task {
   agent_type: string;
   action?: string;
   description?: string;
+  expected_outputs?: string[];
+  expected_output?: string;
   inputs: unknown;
   timeout_ms: number;
   lease_ms: number;
