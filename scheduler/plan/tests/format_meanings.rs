@@ -30,7 +30,7 @@ fn details(issues: &[Issue]) -> Vec<&str> {
 fn refused(document: Value) -> Vec<(String, String)> {
     let limits = Limits::default();
     let of = |issues: Vec<Issue>| issues.into_iter().map(|issue| (issue.code, issue.pointer)).collect();
-    let is_plan = ["steps", "subtasks", "plan", "nodes"].iter().any(|key| document.get(key).is_some());
+    let is_plan = ["steps", "subtasks", "plan", "nodes", "phases"].iter().any(|key| document.get(key).is_some());
     if !is_plan || formats::is_workflow(&document) {
         return match formats::convert_goal(document, &limits) {
             Err(issues) => of(issues),
@@ -144,6 +144,17 @@ fn settings_beside_a_plan_hold_whatever_its_planning_was() {
 }
 
 #[test]
+fn a_step_stands_in_the_phase_that_it_names() {
+    let document = |phase: &str| {
+        json!({"query": "g", "phases": [
+            {"id": "p", "order": 0, "steps": [{"id": "a", "phaseId": phase, "type": "tool_call", "toolName": "t", "config": {}}]},
+            {"id": "q", "order": 1, "steps": []}]})
+    };
+    assert_eq!(read(document("p")).steps[0].phase.as_deref(), Some("p"));
+    assert_eq!(refused(document("q")), one("CONFLICTING_FIELDS", "/phases/0/steps/0/phaseId"));
+}
+
+#[test]
 fn who_asks_for_revisions_gets_them_when_a_step_fails() {
     let on_failure = |settings: Value| {
         let mut document = json!({"goal": "g", "steps": [{"id": "a"}, {"id": "b", "on_failure": "skip"}]});
@@ -160,6 +171,7 @@ fn who_asks_for_revisions_gets_them_when_a_step_fails() {
     assert_eq!(on_failure(json!({"revision_strategy": "workaround"})).0, OnFailure::Replan);
     assert_eq!(on_failure(json!({"allow_revision": false})), (OnFailure::Abort, Some(0)));
     assert_eq!(on_failure(json!({"max_revisions": 2, "on_subtask_failure": "abort"})), (OnFailure::Abort, Some(2)));
+    assert_eq!(on_failure(json!({"max_revisions": 2, "continue_on_failure": true})), (OnFailure::Continue, Some(2)));
     let conflict = json!({"steps": [{"id": "a"}], "allow_revision": false, "max_revisions": 2});
     assert_eq!(refused(conflict), one("CONFLICTING_FIELDS", "/max_revisions"));
     let unknown = json!({"steps": [{"id": "a"}], "revision_strategy": "magic"});

@@ -67,7 +67,10 @@ pub(super) fn parse_edit(
     plan: Option<&Value>,
     listed: &[Value],
 ) -> Result<ParsedEdit, ApiError> {
-    let context = EditContext { live: at.live_plan(), api };
+    let live = at.live_plan();
+    let phases = json!(live.phases).as_array().cloned().unwrap_or_default();
+    let phases = phases.into_iter().chain(listed.iter().filter_map(added_phase)).collect();
+    let context = EditContext { live, phases, api };
     let live = &context.live;
     let mut edited = match plan {
         Some(_) if !listed.is_empty() => {
@@ -81,9 +84,18 @@ pub(super) fn parse_edit(
     Ok(edited)
 }
 
+/// The phase that a change adds.
+fn added_phase(change: &Value) -> Option<Value> {
+    let mut change = change.clone();
+    validate::canonical_phase_change(&mut change);
+    change.pointer("/add_phase/phase").cloned()
+}
+
 /// The plan that is edited.
 struct EditContext<'a> {
     live: Plan,
+    /// Its phases, and those that the edit adds.
+    phases: Value,
     api: &'a Api,
 }
 
@@ -151,7 +163,7 @@ impl EditContext<'_> {
         let id = step.get("id").and_then(Value::as_str).unwrap_or_default();
         let own = self.live.steps.iter().map(|step| step.id.as_str());
         let named: Vec<&str> = own.chain(added.iter().copied()).filter(|other| *other != id).collect();
-        self.among(step, &named, &json!(self.live.phases), place)
+        self.among(step, &named, &self.phases, place)
     }
 
     /// The changes that turn the current plan into the document.

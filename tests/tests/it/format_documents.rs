@@ -33,14 +33,14 @@ actions = [
 "#;
 
 /// What a document became.
-struct Ended {
+struct EndedDocument {
     id: String,
     events: Vec<Value>,
     /// Standard error of the submission: warnings.
     warnings: String,
 }
 
-impl Ended {
+impl EndedDocument {
     fn of_type(&self, name: &str) -> Vec<&Value> {
         self.events.iter().filter(|event| event["type"] == name).collect()
     }
@@ -85,13 +85,13 @@ fn document(name: &str) -> String {
 }
 
 /// Submits a file and watches its plan to the end, which must have this exit code.
-fn submit(dev: &Dev, file: &str, arguments: &[&str], code: i32) -> Result<Ended> {
+fn submit(dev: &Dev, file: &str, arguments: &[&str], code: i32) -> Result<EndedDocument> {
     let output = dev.run(&[&["submit", "--file", file, "--watch", "--timeout", "60s"], arguments].concat())?;
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     let warnings = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.code() == Some(code), "{file} ended with {}: {shown}{warnings}", output.status);
     let id = shown.split_whitespace().next().with_context(|| format!("{file} shows nothing"))?.to_owned();
-    Ok(Ended { events: dev.events(&id)?, id, warnings })
+    Ok(EndedDocument { events: dev.events(&id)?, id, warnings })
 }
 
 /// A document as it is to be sent, in a file of its own.
@@ -232,6 +232,15 @@ async fn revisions_of_other_planners_are_made_or_refused() -> Result<()> {
         dev.events(&plan.id)?.into_iter().filter(|event| event["type"] == "step_completed").collect();
     let steps: Vec<&str> = completed.iter().filter_map(|event| event["step_id"].as_str()).collect();
     assert_eq!(steps, ["a", "c"]);
+
+    let phases = json!({"phases": [{"id": "one", "steps": [{"id": "a", "agent_type": "echo", "approve": true}]}]});
+    let plan = submit(&dev, &write(&dev, "phases.json", &phases.to_string())?, &[], 7)?;
+    let step = json!({"id": "z", "agent_type": "echo", "phaseId": "two"});
+    let changes = json!([{"add_phase": {"id": "two", "name": "the second"}}, {"add_step": {"step": step}}]);
+    dev.says(&["plan", "edit", &plan.id, "--file", &write(&dev, "phase.json", &changes.to_string())?], 0)?;
+    let edited: Value = serde_json::from_str(&dev.says(&["plan", "export", &plan.id, "-o", "json"], 0)?)?;
+    assert_eq!(edited["phases"][1], json!({"id": "two", "description": "the second"}));
+    assert_eq!(edited["steps"][1]["phase"], "two", "{edited:#}");
 
     for name in ["f1-agent.json", "f1-feedback.json"] {
         let output = dev.run(&["submit", "--file", &document(name)])?;

@@ -26,7 +26,7 @@ const RESULTS_AROUND: &str = "{{ goal.metadata.inputs.results }}";
 
 /// What the steps of one plan see besides each other.
 #[derive(Clone, Copy)]
-struct Around {
+struct ContextSource {
     /// The expression of the goal; none when there is no goal.
     goal: Option<&'static str>,
     /// Whether the step around the plan has results.
@@ -34,7 +34,7 @@ struct Around {
 }
 
 /// Adds the inputs to each step of a document that refers to nothing itself.
-pub(super) fn add(conversion: &mut Conversion<'_>, document: &mut Value) {
+pub(super) fn add_context_inputs(conversion: &mut Conversion<'_>, document: &mut Value) {
     if conversion.format.is_none() {
         return;
     }
@@ -72,7 +72,7 @@ pub(super) fn add(conversion: &mut Conversion<'_>, document: &mut Value) {
         }
         return;
     }
-    if is_wanted && plan_steps(conversion, plan, at, Around { goal, has_results: false }) {
+    if is_wanted && plan_steps(conversion, plan, at, ContextSource { goal, has_results: false }) {
         let what = "is true, the default of this form: steps get the goal, and the outputs of the steps that they depend \
                     on, as the inputs `goal` and `results`";
         let hint = "say `pass_context: false` for steps that get their own inputs only".to_owned();
@@ -122,7 +122,7 @@ fn depends(plan: &Map<String, Value>) -> bool {
 }
 
 /// Adds the inputs to the steps of one plan; whether it added any.
-fn plan_steps(conversion: &mut Conversion<'_>, plan: &mut Map<String, Value>, at: &str, around: Around) -> bool {
+fn plan_steps(conversion: &mut Conversion<'_>, plan: &mut Map<String, Value>, at: &str, around: ContextSource) -> bool {
     let ids = references::ids(plan);
     let mut is_any = false;
     let mut lists: Vec<(String, &mut Value)> = Vec::new();
@@ -150,7 +150,7 @@ fn one_step(
     conversion: &mut Conversion<'_>,
     step: &mut Map<String, Value>,
     at: &str,
-    (ids, around): (&BTreeSet<String>, Around),
+    (ids, around): (&BTreeSet<String>, ContextSource),
 ) -> bool {
     if !(is_tool(step) || step.get("plan").is_some_and(Value::is_object)) {
         return false;
@@ -169,7 +169,7 @@ fn one_step(
     let is_added = add_inputs(conversion, step, at, [(GOAL, around.goal.map(|goal| json!(goal))), (RESULTS, results)]);
     if let (Some(Value::Object(inner)), true) = (step.get_mut("plan"), is_added) {
         let goal = around.goal.map(|_| GOAL_AROUND);
-        plan_steps(conversion, inner, &format!("{at}/plan"), Around { goal, has_results });
+        plan_steps(conversion, inner, &format!("{at}/plan"), ContextSource { goal, has_results });
     }
     is_added
 }
@@ -269,7 +269,7 @@ fn withheld_from(step: &Step, at: &str, names: &[String]) -> Issue {
     issue("FORMAT_CONVERTED", &format!("{at}/inputs"), detail, hint)
 }
 
-/// Whether an input is one that [`add`] makes.
+/// Whether an input is one that [`add_context_inputs`] makes.
 fn is_handed_on(name: &str, value: &Value) -> bool {
     match (name, value) {
         (GOAL, Value::String(text)) => text == GOAL_HERE || text == GOAL_AROUND,

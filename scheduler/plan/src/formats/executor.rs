@@ -6,14 +6,14 @@ use super::context::{Conversion, object_under};
 use super::prompts::fill_in;
 use crate::validate::step_field;
 
-/// The field of [`fields`] that is no field of a step: the prompt of its agent.
+/// The field of [`executor_fields`] that is no field of a step: the prompt of its agent.
 pub(super) const PROMPT: &str = "prompt";
 
 /// Names of the prompt.
 const PROMPTS: [&str; 6] = ["prompt", "prompt_template", "task", "query", "message", "input"];
 
-/// What each step gets, each with the place where it was said.
-pub(super) fn fields(
+/// What each step gets from the executor, each with the place where it was said.
+pub(super) fn executor_fields(
     conversion: &mut Conversion<'_>,
     executor: &Value,
     before: &str,

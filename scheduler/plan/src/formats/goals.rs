@@ -141,8 +141,15 @@ fn revision(
     if own.is_empty() {
         return;
     }
+    let continues = plan_and_execute::continues(settings);
     let Some(planning) = object_under(map, "planning") else { return };
+    if continues {
+        planning.insert("continue_on_failure".into(), json!(true));
+    }
     plan_and_execute::to_plan(conversion, &mut own, at, (planning, &format!("{at}/planning")));
+    if continues {
+        planning.shift_remove("continue_on_failure");
+    }
     if let Some(reaction) = planning.shift_remove("on_subtask_failure") {
         settings.entry("on_subtask_failure").or_insert(reaction);
     }

@@ -29,8 +29,21 @@ pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>
             let Some(Value::Array(steps)) = phase.get_mut(key) else { continue };
             let at = format!("{at}/{key}");
             sort(conversion, steps, &at);
-            for step in steps.iter_mut().filter_map(Value::as_object_mut) {
-                step.retain(|key, value| snake(key) != "phase_id" || own.as_ref() != Some(value));
+            for (n, step) in steps.iter_mut().enumerate() {
+                let Some(step) = step.as_object_mut() else { continue };
+                let keys: Vec<String> = step.keys().filter(|key| snake(key) == "phase_id").cloned().collect();
+                for key in keys {
+                    let named = step.shift_remove(&key).filter(|id| !id.is_null() && Some(id) != own.as_ref());
+                    let Some(named) = named else { continue };
+                    let place = conversion.rewrite.original(&format!("{at}/{n}/{key}"));
+                    let detail = format!("the step stands in another phase than {named}");
+                    conversion.rewrite.refuse(
+                        "CONFLICTING_FIELDS",
+                        &place,
+                        detail,
+                        "move the step, or remove the field",
+                    );
+                }
             }
         }
     }

@@ -163,12 +163,17 @@ pub(super) fn to_plan(
             }
         }
     }
-    if is_revised == Some(true) && !plan.contains_key("on_subtask_failure") {
+    if is_revised == Some(true) && !plan.contains_key("on_subtask_failure") && !continues(plan) {
         plan.insert("on_subtask_failure".into(), json!("replan"));
         let what = "is `replan` for steps that say nothing else, because the document asks for revisions";
         let hint = "say `on_subtask_failure: abort`, or `on_failure` of a step, to have it otherwise".to_owned();
-        conversion.rewrite.note_default(at, "on_failure", what, hint);
+        conversion.rewrite.note_default(from, "on_failure", what, hint);
     }
+}
+
+/// Whether failed steps let the plan go on: then their share alone asks for a revision.
+pub(super) fn continues(fields: &Map<String, Value>) -> bool {
+    fields.iter().any(|(key, value)| plan_field(key) == Some("continue_on_failure") && *value == Value::Bool(true))
 }
 
 /// Whether a setting asks for revisions of a plan whose steps fail, or forbids them.
@@ -270,7 +275,7 @@ pub(super) fn spread(conversion: &mut Conversion<'_>, plan: &mut Map<String, Val
         defaults.fields.push(("retry", Value::Object(retry), before));
     }
     if let Some((executor, before)) = take("subtask_executor") {
-        defaults.fields.extend(executor::fields(conversion, &executor, &before));
+        defaults.fields.extend(executor::executor_fields(conversion, &executor, &before));
     }
     if defaults.fields.is_empty() {
         return;

@@ -30,7 +30,7 @@ pub(super) fn convert(
 ) {
     let mut conversion = Conversion { format, limits, kind, rewrite };
     conversion.layer(document, "", 0);
-    context_inputs::add(&mut conversion, document);
+    context_inputs::add_context_inputs(&mut conversion, document);
 }
 
 impl Conversion<'_> {

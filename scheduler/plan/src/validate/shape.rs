@@ -73,12 +73,12 @@ pub fn canonical_phase(phase: Map<String, Value>) -> Map<String, Value> {
 /// Lets a change that adds a phase have the form `{phase, after, steps}`, also where it names the fields of the phase.
 pub fn canonical_phase_change(change: &mut Value) {
     let Some(Value::Object(body)) = change.get_mut("add_phase") else { return };
-    let phase = match body.shift_remove("phase") {
-        Some(Value::Object(phase)) => phase,
-        other => {
-            body.extend(other.map(|id| ("id".to_owned(), id)));
-            let keys: Vec<String> =
-                body.keys().filter(|key| !matches!(key.as_str(), "after" | "steps")).cloned().collect();
+    let phase = match body.get("phase") {
+        Some(Value::Object(phase)) => phase.clone(),
+        Some(_) => return,
+        None => {
+            let is_of_phase = |key: &&String| !matches!(key.as_str(), "after" | "steps");
+            let keys: Vec<String> = body.keys().filter(is_of_phase).cloned().collect();
             keys.into_iter().filter_map(|key| body.shift_remove(&key).map(|value| (key, value))).collect()
         }
     };
