@@ -631,7 +631,9 @@ fn each_form_has_a_bounded_size() {
 async fn the_model_is_asked_with_the_schema_of_the_catalogue() {
     let first = says(&json!({"steps": [flight(), bad_room()]}));
     let world = world(LlmSettings::default(), vec![vec![first, says(&json!({"steps": [room()]}))]]).await;
-    world.llm.plan(&request()).await.expect("the correction is valid");
+    let mut request = request();
+    request.limits.planned_steps_max = 2;
+    world.llm.plan(&request).await.expect("the correction is valid");
     let schema = |call: usize| world.servers[0].seen()[call].body["response_format"]["json_schema"]["schema"].clone();
     let plan = |step: Value| json!({"steps": [step]});
     let valid = step(1, "air", "find_flight", &json!({"to": "Rome"}), &[]);
