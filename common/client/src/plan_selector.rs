@@ -17,7 +17,7 @@ impl Client {
     /// The id of the plan that `text` means: an id, a unique beginning or end of one, `@latest` or `@last-failed`.
     pub async fn resolve(&self, text: &str) -> Result<PlanId, ClientError> {
         if text == "@latest" {
-            return self.newest().await;
+            return Box::pin(self.newest()).await;
         }
         if text == "@last-failed" {
             return self.last_failed().await;
