@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::event::Route;
+use crate::failure::Failure;
 use crate::goal::Usage;
 use crate::id::{AgentType, PlanId, StepId};
 use crate::json::Json;
@@ -281,6 +282,9 @@ pub struct Fork {
     pub step: Option<StepId>,
     /// Results that are kept.
     pub kept: BTreeMap<StepId, Json>,
+    /// Those of them that are partial, with what failed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub partial: BTreeMap<StepId, Vec<Failure>>,
     /// When set, the remaining steps are planned again before any step is dispatched; the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replan: Option<String>,

@@ -53,9 +53,13 @@ impl PlanState {
 }
 
 impl PlanState {
-    /// The same for all attempts at the same work: one for each iteration, and in an undo step one for all that it undoes.
+    /// The same for all attempts at the same work: one for each iteration, one for each other work that a revision made of the
+    /// step, and in an undo step one for all that it undoes.
     fn idempotency_key(&self, i: StepIndex) -> String {
         let mut key = format!("{}:{}", self.accepted.plan_id, self.plan.steps[i].id);
+        if let n @ 1.. = self.steps[i].edition {
+            key.push_str(&format!("^{}", n + 1));
+        }
         if let n @ 1.. = self.undone(i) {
             key.push_str(&format!("@{}", n + 1));
         }

@@ -115,10 +115,10 @@ impl Turn<'_> {
             return None;
         }
         let spent = Spent { cost, tokens, split: usage, duration_ms };
-        match self.state.failed_undos(i) {
+        match self.state.failed_undos(i, 0) {
             None => Some(completed),
             Some(failure) => {
-                self.give_up(i, failure, spent);
+                self.fail_step(i, failure, spent);
                 None
             }
         }
@@ -139,8 +139,8 @@ impl Turn<'_> {
         if self.undo_next(i, StepUndone::default()) {
             return;
         }
-        if let Some(failure) = self.state.failed_undos(i) {
-            self.give_up(i, failure, Spent::default());
+        if let Some(failure) = self.state.failed_undos(i, 0) {
+            self.fail_step(i, failure, Spent::default());
         } else if self.state.undone(i) == 0 || self.state.steps[i].attempt == 0 {
             self.skip(i, SkipCause::Condition, reason);
         } else {
@@ -320,7 +320,7 @@ impl PlanState {
 
     /// Whether a step has done something that its undo step takes back. A map that did not complete undid its items
     /// itself, when its own plan ended; one that is kept undoes them itself.
-    fn is_undone_by(&self, i: StepIndex, undo: StepIndex) -> bool {
+    pub(crate) fn is_undone_by(&self, i: StepIndex, undo: StepIndex) -> bool {
         let is_map = self.plan.steps[undo].undoes_map();
         let by_map = || self.steps[i].status != StepStatus::Completed || self.kept.contains_key(&i);
         self.may_be_done(i) && !(is_map && by_map())

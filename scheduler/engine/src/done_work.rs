@@ -33,6 +33,10 @@ pub(crate) struct DoneWork {
     pub(crate) iteration: u32,
     /// The queue of its attempts; empty when the engine ran it.
     pub(crate) agent_type: AgentType,
+    /// How often the step had become other work.
+    edition: u32,
+    /// The inputs of the step, not rendered, if it has become other work.
+    pub(crate) inputs: Option<Json>,
     /// The action of the fallback; empty when it was that of the step.
     action: String,
     /// Whether it is done, or may be.
@@ -62,9 +66,11 @@ pub(crate) struct WorkOfStep {
 }
 
 impl WorkOfStep {
-    fn send(&mut self, iteration: u32, agent_type: &AgentType, action: &str, last: Sent) {
-        let is_same =
-            |work: &DoneWork| work.iteration == iteration && work.agent_type == *agent_type && work.action == action;
+    fn send(&mut self, (iteration, edition): (u32, u32), agent_type: &AgentType, action: &str, last: Sent) {
+        let is_same = |work: &DoneWork| {
+            let is_one = work.iteration == iteration && work.edition == edition;
+            is_one && work.agent_type == *agent_type && work.action == action
+        };
         // A loop that began again sends the same once more.
         let is_sent = self.sent.last().is_some_and(|last| iteration <= last.iteration);
         let place = if is_sent { self.sent.iter().rposition(is_same) } else { None };
@@ -74,7 +80,8 @@ impl WorkOfStep {
             None => {
                 let (agent_type, action) = (agent_type.clone(), action.to_owned());
                 let outputs = GivenOutputs::Unknown;
-                self.sent.push(DoneWork { iteration, agent_type, action, is_done: false, outputs, last });
+                let (inputs, is_done) = (None, false);
+                self.sent.push(DoneWork { iteration, agent_type, edition, inputs, action, is_done, outputs, last });
             }
         }
     }
@@ -124,6 +131,19 @@ pub(crate) struct DoneLog {
     undone: BTreeMap<StepIndex, UndoProgress>,
 }
 
+impl DoneLog {
+    /// A step begins again. Nobody knows what an agent has done that accepted the task and has not called back.
+    pub(crate) fn withdraw(&mut self, i: StepIndex) {
+        self.work.get_mut(&i).into_iter().for_each(|work| work.settle(true));
+    }
+
+    /// Keeps the inputs of what a step has done, which becomes other work.
+    pub(crate) fn keep_inputs(&mut self, i: StepIndex, inputs: &Json) {
+        let sent = self.work.get_mut(&i).into_iter().flat_map(|work| &mut work.sent);
+        sent.filter(|work| work.inputs.is_none()).for_each(|work| work.inputs = Some(inputs.clone()));
+    }
+}
+
 impl PlanState {
     /// Folds what an event says about work that can be undone. A plan without undo steps has none.
     ///
@@ -152,7 +172,7 @@ impl PlanState {
         if self.graph.undos_of(i).is_empty() {
             return;
         }
-        let iteration = self.steps[i].iteration();
+        let iteration = (self.steps[i].iteration(), self.steps[i].edition);
         let work = self.done.work.entry(i).or_default();
         let now = Sent { seq: record.seq, ms: record.time_ms };
         if let StepEvent::Queued(queued) = event {
@@ -186,7 +206,7 @@ impl PlanState {
             let agent_type = self.queue(target).cloned().unwrap_or_else(|| "".into());
             let step = &self.steps[target];
             let mut work = WorkOfStep::default();
-            work.send(step.iteration(), &agent_type, "", Sent { seq: step.sent, ms: step.queued_ms });
+            work.send((step.iteration(), step.edition), &agent_type, "", Sent { seq: step.sent, ms: step.queued_ms });
             if step.status == StepStatus::Completed {
                 work.complete(GivenOutputs::OfStep);
             } else if step.status.is_final() {
@@ -259,15 +279,21 @@ impl PlanState {
 
     /// Whether an undo step has more to undo than what it undoes now.
     pub(crate) fn undoes_more(&self, undo: StepIndex) -> bool {
+        // What a map did before it began again was undone by the plan of its items.
+        if self.definition(undo).undoes_map() {
+            return false;
+        }
         let work = self.undone_step(undo).and_then(|target| self.done.work.get(&target));
         work.is_some_and(|work| work.sent.len() > self.undone(undo) + 1)
     }
 
-    /// What an undo step could not undo, when it is through with the rest.
-    pub(crate) fn failed_undos(&self, undo: StepIndex) -> Option<Failure> {
+    /// What an undo step could not undo before, when it is through with the rest.
+    ///
+    /// - `last`: how many of the last pieces of work failed.
+    pub(crate) fn failed_undos(&self, undo: StepIndex, last: u32) -> Option<Failure> {
         let progress = self.done.undone.get(&undo)?;
         let failure = progress.failure.clone()?;
-        let (failed, all) = (progress.failed, progress.passed + 1);
+        let (failed, all) = (progress.failed + last, progress.passed + 1);
         Some(Failure {
             message: format!("{failed} of {all} could not be undone; the first: {}", failure.message),
             ..failure

@@ -33,6 +33,13 @@ impl Turn<'_> {
         if self.fail_undo(i, &failure, spent) {
             return;
         }
+        // An undo step fails for what it could not undo first.
+        let failure = self.state.failed_undos(i, 1).unwrap_or(failure);
+        self.fail_step(i, failure, spent);
+    }
+
+    /// The same for an undo step that is through with everything.
+    pub(crate) fn fail_step(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
         let on_failure = self.state.on_failure(i, failure.class);
         let Spent { cost, tokens, split: usage, duration_ms } = spent;
         if on_failure == OnFailure::Skip {
@@ -149,9 +156,11 @@ impl Turn<'_> {
                 continue;
             }
             if keeps && self.state.has_sub_plan(i) {
-                // What undoes the items of a map that a revision took out goes on.
+                // What undoes the items of a map that a revision took out goes on, also if it was paused.
                 if !is_kept {
                     self.stop_sub_plan(i);
+                } else if self.state.status == PlanStatus::Paused {
+                    self.ask_sub_plan(i, Verb::Resume { reason: "the plan around it ends".into() });
                 }
                 continue;
             }

@@ -1,11 +1,12 @@
 //! Forks: a new plan that continues from the state of another one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::event::ReplanTriggered;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
 use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::StepStatus;
 
@@ -14,32 +15,44 @@ use crate::{PlanState, Rejection};
 
 /// Returns the submission of a plan that continues from `state`, which may be the fold of any prefix of a log.
 ///
-/// Results of completed steps are kept, except those of `step` and of its descendants.
+/// Results of completed steps are kept, except those of `step`, of steps whose work was undone, and of what follows from
+/// them.
 ///
+/// - `now`: the same plan as it is now.
 /// - `submission`: the new plan's idempotency key.
-pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source: String) -> Result<Submit, Rejection> {
+pub fn fork(
+    state: &PlanState,
+    now: &PlanState,
+    step: Option<&StepId>,
+    submission: String,
+    source: String,
+) -> Result<Submit, Rejection> {
     let accepted = &state.accepted;
     if !state.origin.created {
         return Err(crate::decide::not_allowed("there is no plan to fork yet"));
     }
-    let again = match step {
-        Some(id) => {
-            let i = state.graph.find(id.as_str()).filter(|i| state.steps[*i].status != StepStatus::Revised);
-            state.descendants(i.ok_or_else(|| Rejection::UnknownStep { step: id.clone() })?)
-        }
-        None => BTreeSet::new(),
-    };
+    let mut again: BTreeSet<StepIndex> = state.indices().filter(|i| now.was_undone(*i)).collect();
+    if let Some(id) = step {
+        let i = state.graph.find(id.as_str()).filter(|i| state.steps[*i].status != StepStatus::Revised);
+        again.insert(i.ok_or_else(|| Rejection::UnknownStep { step: id.clone() })?);
+    }
+    let again = state.with_descendants(again);
     let is_kept = |i: &StepIndex| !again.contains(i) && !state.plan.steps[*i].is_cleanup();
     let kept = state.indices().filter(is_kept).filter_map(|i| {
         let at = &state.steps[i];
         let outputs = at.outputs.clone().filter(|_| at.status == StepStatus::Completed)?;
         Some((state.plan.steps[i].id.clone(), outputs))
     });
+    let kept: BTreeMap<StepId, Json> = kept.collect();
+    let is_partial = |i: &StepIndex| state.steps[*i].partial && kept.contains_key(&state.plan.steps[*i].id);
+    let partial = state.indices().filter(is_partial);
+    let partial = partial.map(|i| (state.plan.steps[i].id.clone(), state.steps[i].errors().to_vec())).collect();
     let fork = Fork {
         plan: accepted.plan_id.clone(),
         revision: state.revision,
         step: step.cloned(),
-        kept: kept.collect(),
+        kept,
+        partial,
         replan: None,
     };
     let planned = Planned {
@@ -75,9 +88,15 @@ impl PlanState {
         runs_in_engine && self.accepted.goal.planning.planner_only
     }
 
-    /// A step and all steps that depend on it, directly or indirectly.
-    fn descendants(&self, i: StepIndex) -> BTreeSet<StepIndex> {
-        let (mut all, mut next) = (BTreeSet::from([i]), vec![i]);
+    /// Whether what a step did was undone, or was to be.
+    fn was_undone(&self, i: StepIndex) -> bool {
+        let has_begun = |undo: &StepIndex| self.steps[*undo].queued_ms > 0;
+        self.undone_inside.contains(&i) || self.graph.undos_of(i).iter().any(has_begun)
+    }
+
+    /// Steps and all steps that depend on them, directly or indirectly.
+    fn with_descendants(&self, mut all: BTreeSet<StepIndex>) -> BTreeSet<StepIndex> {
+        let mut next: Vec<StepIndex> = all.iter().copied().collect();
         while let Some(i) = next.pop() {
             next.extend(self.graph.dependents(i).iter().copied().filter(|d| all.insert(*d)));
         }

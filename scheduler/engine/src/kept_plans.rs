@@ -115,8 +115,9 @@ impl PlanState {
         if !is_done || self.parent().is_none() || self.kept_as.is_some() {
             return false;
         }
-        let may_be_done = || self.graph.undone_steps().any(|i| self.may_be_done(i));
-        !self.kept.is_empty() || self.plan.collect != Collect::List && may_be_done()
+        let is_undone = |i: StepIndex| self.graph.undos_of(i).iter().any(|undo| self.is_undone_by(i, *undo));
+        let has_work = || self.graph.undone_steps().any(is_undone);
+        !self.kept.is_empty() || self.plan.collect != Collect::List && has_work()
     }
 
     /// The id of the plan that ran for an attempt of a step.
@@ -154,6 +155,7 @@ impl PlanState {
             cleanup.inside_ended(time_ms);
         }
         if let Some(attempts) = self.kept.get_mut(&i) {
+            self.undone_inside.insert(i);
             attempts.retain(|attempt| *attempt != undone.attempt);
             if attempts.is_empty() {
                 self.kept.remove(&i);

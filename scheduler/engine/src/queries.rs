@@ -192,7 +192,10 @@ impl PlanState {
         let first = *self.listed.first()?;
         // One before it waits for what its condition reads.
         let is_overtaking = self.loads.readers().any(|i| i < first && self.steps[i].status == StepStatus::Pending);
-        (self.has_room() && !is_overtaking && self.steps[first].status == StepStatus::Ready).then_some(first)
+        // One that began keeps its turn, also if one before it begins again.
+        let is_taken = self.counts.in_progress > 0 && !self.plan.steps[first].is_cleanup();
+        (self.has_room() && !is_taken && !is_overtaking && self.steps[first].status == StepStatus::Ready)
+            .then_some(first)
     }
 
     /// The ready step that the engine itself runs next.

@@ -53,22 +53,22 @@ pub(crate) fn inputs_for(
     if let Some(inputs) = state.hook_inputs(i) {
         return Ok(inputs.clone());
     }
-    let step = &state.plan.steps[i];
-    let bytes = step.inputs.text().len();
+    let undone = (reader != i).then(|| state.work_to_undo(reader)).flatten().map(|(_, work)| work);
+    let inputs = undone.and_then(|work| work.inputs.as_ref()).unwrap_or(&state.plan.steps[i].inputs);
+    let bytes = inputs.text().len();
     if bytes > limits.payload_bytes_max {
         let most = limits.payload_bytes_max;
         let message = format!("the inputs have {bytes} bytes, more than `payload_bytes_max` ({most})");
         return Err(Unrendered::Failed(Failure::new(FailureClass::Permanent, "INPUT_TOO_LARGE", message)));
     }
-    let rendered = if expression::is_plain(step.inputs.text()) {
-        step.inputs.clone()
+    let rendered = if expression::is_plain(inputs.text()) {
+        inputs.clone()
     } else {
         let what = "the inputs cannot be rendered";
-        let undone = (reader != i).then(|| state.work_to_undo(reader)).flatten().map(|(_, work)| work);
         let names = own_names(state, i, undone, now_ms, limits)?;
         let sent = undone.map(|work| work.last);
         let within = ScopeParts { locals: &names, reader: Some(reader), sent, ..ScopeParts::at(now_ms) };
-        with_scope_and(state, i, within, |scope| expression::render(&step.inputs, scope, limits), what)?
+        with_scope_and(state, i, within, |scope| expression::render(inputs, scope, limits), what)?
     };
     Ok(with_answer(state, i, rendered))
 }

@@ -3,7 +3,7 @@
 use goalmill_common::event::ReplanTriggered;
 use goalmill_common::goal::Budget;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::Plan;
+use goalmill_common::plan::{Plan, Step};
 use goalmill_common::situation::{Situation, StepSituation};
 use goalmill_common::status::StepStatus;
 
@@ -64,9 +64,10 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
 }
 
 impl PlanState {
-    /// The current plan, without removed steps and dependencies on them.
+    /// The current plan as it is defined, without removed steps and dependencies on them.
     pub fn live_plan(&self) -> Plan {
         let mut plan = Plan::clone(&self.plan);
+        self.defined.iter().for_each(|(i, step)| plan.steps[*i] = Step::clone(step));
         if self.revising.records.iter().all(|record| record.removed.is_empty()) {
             return plan;
         }

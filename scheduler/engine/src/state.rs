@@ -7,7 +7,7 @@ use std::sync::Arc;
 use goalmill_common::criterion::Criterion;
 use goalmill_common::event::{GoalAccepted, PlanEnded};
 use goalmill_common::goal::Usage;
-use goalmill_common::plan::Plan;
+use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus};
@@ -106,6 +106,10 @@ pub struct PlanState {
     pub(crate) kept: BTreeMap<StepIndex, Vec<u32>>,
     /// Attempts of steps that go on without their plans, which are stopped and have not ended.
     pub(crate) stopped: BTreeSet<(StepIndex, u32)>,
+    /// Steps whose kept plans have undone what they did.
+    pub(crate) undone_inside: BTreeSet<StepIndex>,
+    /// Steps as they were defined, where the run has put a plan in their place.
+    pub(crate) defined: BTreeMap<StepIndex, Box<Step>>,
     /// Clean-up steps of plans inside that did not succeed.
     pub(crate) not_undone: Vec<String>,
     /// Undo steps of what revisions removed, the next one first. Nothing else becomes ready before they have ended.
@@ -316,6 +320,8 @@ impl PlanState {
             usage_reported: Usage::default(),
             kept: BTreeMap::new(),
             stopped: BTreeSet::new(),
+            undone_inside: BTreeSet::new(),
+            defined: BTreeMap::new(),
             not_undone: Vec::new(),
             updated_ms: time_ms,
             size: 0,
@@ -347,6 +353,11 @@ impl IndexMut<StepIndex> for Vec<StepState> {
 }
 
 impl PlanState {
+    /// A step as it was defined, and as people and planners have changed it.
+    pub(crate) fn definition(&self, i: StepIndex) -> &Step {
+        self.defined.get(&i).map_or_else(|| &self.plan.steps[i], AsRef::as_ref)
+    }
+
     /// Every step of the plan, also those that revisions removed.
     pub(crate) fn indices(&self) -> impl Iterator<Item = StepIndex> + use<> {
         (0..self.steps.len()).map(StepIndex::new)

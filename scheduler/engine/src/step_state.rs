@@ -25,6 +25,8 @@ pub(crate) struct StepState {
     /// Failed attempts since the last fallback.
     pub(crate) failures: u32,
     pub(crate) lost: u32,
+    /// How often a revision made other work of it, once it had been sent.
+    pub(crate) edition: u32,
     /// Dependencies that are not final.
     pub(crate) open: u32,
     /// Dependencies that are satisfied.
@@ -126,6 +128,7 @@ impl StepState {
         Self {
             status: StepStatus::Pending,
             fallback: false,
+            edition: 0,
             partial: false,
             attempt: 0,
             failures: 0,

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::edit::issue;
-use super::plan_access::load_plan_at;
+use super::plan_access::{load_plan, load_plan_at};
 use super::principal::Principal;
 use super::response::{self, ApiError};
 use super::submit::{SubmissionHeaders, accepted};
@@ -57,10 +57,11 @@ pub(super) async fn fork(
     if let Some((plan, status)) = sent.find_previous(api, principal).await? {
         return Ok(accepted(plan, status, Vec::new()));
     }
+    let now = load_plan(api, id).await?;
     let from = load_plan_at(api, id, asked.revision).await?;
     let SubmissionHeaders { key, fingerprint, traceparent, received_ms, bytes } = sent;
     let submission = key.unwrap_or_else(|| api.scheduler.random.token());
-    let made = goalmill_engine::fork(&from, asked.step.as_ref(), submission, "http".into());
+    let made = goalmill_engine::fork(&from, &now, asked.step.as_ref(), submission, "http".into());
     let mut submit = Submit { fingerprint, traceparent, ..made.map_err(|rejection| refusal(&rejection))? };
     replace_inputs(api, &mut submit, asked.inputs)?;
     let plan = PlanId::derive(api.scheduler.shards, &principal.namespace, &submit.submission);

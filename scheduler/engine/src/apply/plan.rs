@@ -303,6 +303,10 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
         let i = state.graph.find(id.as_str()).ok_or_else(step)?;
         let step = &mut state.steps[i];
         step.outputs = Some(outputs.clone());
+        if let Some(errors) = created.fork.as_ref().and_then(|fork| fork.partial.get(id)) {
+            step.partial = true;
+            step.details().errors.clone_from(errors);
+        }
         state.outputs_bytes = state.outputs_bytes.saturating_add(outputs.text().len());
         finish(step, record.time_ms);
         transition(state, i, StepStatus::Pending, StepStatus::Completed, true);

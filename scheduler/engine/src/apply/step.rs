@@ -125,8 +125,10 @@ fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
     } else if let StepEvent::Decomposed(decomposed) = event {
         let plan = decomposed.plan.as_deref().cloned();
         state.size = state.size.saturating_add(1 + plan.as_ref().map_or(0, count_steps));
+        state.keep_definition(i);
         into_plan(&mut Arc::make_mut(&mut state.plan).steps[i], plan);
     } else if let StepEvent::Expanded(expanded) = event {
+        state.keep_definition(i);
         let step = &mut Arc::make_mut(&mut state.plan).steps[i];
         let before = count_step(step);
         into_items(step, &expanded.plan);

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_usize;
-use goalmill_common::plan::{Plan, Step};
+use goalmill_common::plan::{Plan, Step, StepKind};
 use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
 use goalmill_common::status::{Counts, StepStatus};
 
 use super::Delta;
 use super::delta::phase_of;
+use super::draft::is_other_work;
+use super::inner_plan::{into_items, into_plan};
 use crate::ReplayError;
 use crate::apply::recount_steps;
 use crate::graph::{PlanGraph, StepIndex};
@@ -81,6 +83,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
         state.revising.left_out.extend(delta.skipped.keys().chain(removed));
     }
     change_steps(state, &delta, record.time_ms);
+    state.define(&delta, &plan);
     replace_plan(state, plan, graph, &delta.phases);
     state.revision = revised.revision;
     state.origin.confidence = revised.confidence_after;
@@ -96,11 +99,18 @@ fn change_steps(state: &mut PlanState, delta: &Delta, time_ms: u64) {
         step.status = StepStatus::Pending;
         step.clear_reason();
     }
-    for i in delta.modified.keys() {
+    for (i, after) in &delta.modified {
+        let before = state.definition(*i);
+        if state.steps[*i].attempt > 0 && is_other_work(before, after) {
+            let inputs = before.inputs.clone();
+            state.done.keep_inputs(*i, &inputs);
+            state.steps[*i].edition += 1;
+        }
         state.steps[*i].clear_calls();
     }
     for i in &delta.restarted {
         restart(&mut state.steps[*i]);
+        state.done.withdraw(*i);
         // The step that it undoes is gone already.
         if state.undoes_removed(*i) && !state.undoing.contains(i) {
             state.undoing.push(*i);
@@ -185,7 +195,7 @@ fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<BTreeSet<StepI
 fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(Plan, PlanGraph), ReplayError> {
     let mut plan = Plan::clone(&state.plan);
     for (i, step) in &delta.modified {
-        plan.steps[*i] = step.clone();
+        plan.steps[*i] = if delta.restarted.contains(i) { step.clone() } else { state.as_it_runs(*i, step) };
     }
     for i in &delta.removed {
         let step = &mut plan.steps[*i];
@@ -209,7 +219,8 @@ fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(Plan, PlanGraph
 fn restart(step: &mut StepState) {
     let (failure, may_have_acted) =
         step.details.take().map_or((None, false), |details| (details.failure, details.may_have_acted));
-    *step = StepState { attempt: step.attempt, queued_ms: step.queued_ms, sent: step.sent, ..StepState::new(0) };
+    let StepState { attempt, queued_ms, sent, edition, .. } = *step;
+    *step = StepState { attempt, queued_ms, sent, edition, ..StepState::new(0) };
     if failure.is_some() || may_have_acted {
         let details = step.details();
         (details.failure, details.may_have_acted) = (failure, may_have_acted);
@@ -252,6 +263,40 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
 }
 
 impl PlanState {
+    /// Keeps the definition of a step, which gets a plan in its place.
+    pub(crate) fn keep_definition(&mut self, i: StepIndex) {
+        let step = &self.plan.steps[i];
+        self.defined.entry(i).or_insert_with(|| Box::new(step.clone()));
+    }
+
+    /// A changed step that goes on with the plan that the run has put in its place.
+    fn as_it_runs(&self, i: StepIndex, step: &Step) -> Step {
+        let (mut step, before) = (step.clone(), &self.plan.steps[i]);
+        if let (Some(definition), Some(plan)) = (self.defined.get(&i), &before.plan) {
+            // Logs of earlier builds have the step as it runs.
+            if definition.for_each.is_some() && step.for_each.is_some() {
+                into_items(&mut step, plan);
+            } else if definition.kind != StepKind::Plan && step.kind != StepKind::Plan {
+                into_plan(&mut step, Some(Plan::clone(plan)));
+            }
+        }
+        step
+    }
+
+    /// Notes the definitions of changed steps.
+    ///
+    /// - `plan`: the changed one.
+    fn define(&mut self, delta: &Delta, plan: &Plan) {
+        for (i, step) in &delta.modified {
+            if plan.steps[*i] == *step {
+                self.defined.remove(i);
+            } else {
+                self.defined.insert(*i, Box::new(step.clone()));
+            }
+        }
+        delta.removed.iter().for_each(|i| drop(self.defined.remove(i)));
+    }
+
     /// Counts the open and the satisfied dependencies of a step.
     fn waits_of(&self, i: StepIndex) -> (u32, u32) {
         let (mut open, mut met) = (0, 0);
@@ -290,7 +335,7 @@ fn is_decided_by_person(state: &PlanState, record: &Record, revised: &PlanRevise
 }
 
 fn history(state: &PlanState, record: &Record, revised: &PlanRevised, delta: &Delta) -> RevisionRecord {
-    let spec = |i: StepIndex| state.plan.steps[i].clone();
+    let spec = |i: StepIndex| state.definition(i).clone();
     RevisionRecord {
         revision: revised.revision,
         time_ms: record.time_ms,

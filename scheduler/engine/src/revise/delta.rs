@@ -65,6 +65,7 @@ pub(crate) fn resolve(
         return Err(vec![issue("TOO_MANY_STEPS", "/changes", detail, "submit the remaining steps as a separate plan")]);
     }
     delta.pull_back(state);
+    delta.restore_definitions(state);
     delta.warnings = validate(state, &delta, &limits.inside(state.depth()), rules)?;
     Ok(delta)
 }
@@ -79,7 +80,15 @@ impl Delta {
     /// The step after the revision; `None` for a removed one.
     pub(crate) fn spec<'a>(&'a self, state: &'a PlanState, i: StepIndex) -> Option<&'a Step> {
         let live = state.steps[i].status != StepStatus::Revised && !self.removed.contains(&i);
-        live.then(|| self.modified.get(&i).unwrap_or(&state.plan.steps[i]))
+        live.then(|| self.modified.get(&i).unwrap_or_else(|| state.definition(i)))
+    }
+
+    /// What begins again has the form in which it was defined: its items may be others.
+    fn restore_definitions(&mut self, state: &PlanState) {
+        let expanded = self.restarted.iter().filter_map(|i| Some((*i, state.defined.get(i)?)));
+        for (i, step) in expanded {
+            self.modified.entry(i).or_insert_with(|| Step::clone(step));
+        }
     }
 
     /// Adds steps that must restart too: those skipped because of a restarting step, and those whose dependencies are

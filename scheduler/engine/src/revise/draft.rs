@@ -62,11 +62,11 @@ impl<'a> RevisionDraft<'a> {
         let (state, delta) = (self.state, &mut self.delta);
         delta.skipped.retain(|i, _| !delta.removed.contains(i));
         delta.modified.retain(|i, step| {
-            *step != state.plan.steps[*i] && !delta.removed.contains(i) && !delta.skipped.contains_key(i)
+            *step != *state.definition(*i) && !delta.removed.contains(i) && !delta.skipped.contains_key(i)
         });
         delta.restarted.retain(|i| !delta.removed.contains(i) && !delta.skipped.contains_key(i));
         for (i, after) in &delta.modified {
-            let before = &state.plan.steps[*i];
+            let before = state.definition(*i);
             let step = &state.steps[*i];
             let is_over = step.status.is_final();
             let began = !matches!(step.status, StepStatus::Pending | StepStatus::Blocked) && !is_over;
@@ -141,13 +141,13 @@ impl<'a> RevisionDraft<'a> {
     }
 
     fn spec(&self, i: StepIndex) -> &Step {
-        self.delta.modified.get(&i).unwrap_or(&self.state.plan.steps[i])
+        self.delta.modified.get(&i).unwrap_or_else(|| self.state.definition(i))
     }
 
     /// A copy of the step, for changing.
     fn touch(&mut self, i: StepIndex) -> &mut Step {
         let state = self.state;
-        self.delta.modified.entry(i).or_insert_with(|| state.plan.steps[i].clone())
+        self.delta.modified.entry(i).or_insert_with(|| state.definition(i).clone())
     }
 
     fn say(&mut self, line: String) {
@@ -385,6 +385,11 @@ fn is_same_work(before: &Step, after: &Step) -> bool {
     let gates = |step: &Step| (step.when.clone(), step.approve, step.ask.clone());
     let same = work(before) == work(after) && place(before) == place(after);
     same && gates(before) == gates(after) && before.plan == after.plan && before.wait == after.wait
+}
+
+/// Whether a changed step does something else than before.
+pub(super) fn is_other_work(before: &Step, after: &Step) -> bool {
+    (before.kind, &before.action, &before.inputs) != (after.kind, &after.action, &after.inputs)
 }
 
 fn about(step: &Step) -> String {

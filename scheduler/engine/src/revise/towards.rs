@@ -26,7 +26,7 @@ pub(crate) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
             None => changes.push(Change::AddStep { step: Box::new(step.clone()), before: Vec::new() }),
             Some(i) => {
                 let status = state.steps[i].status;
-                let is_new = *step != state.plan.steps[i] || status == StepStatus::Failed;
+                let is_new = step != state.definition(i) || status == StepStatus::Failed;
                 if is_changeable(status) && is_new {
                     changes.push(Change::ModifyStep { step: Box::new(step.clone()) });
                 }

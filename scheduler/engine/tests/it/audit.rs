@@ -61,6 +61,8 @@ pub struct Audit {
     undoing: BTreeSet<StepId>,
     /// What revisions removed.
     removed: BTreeSet<StepId>,
+    /// Steps as they were defined, where the run has put a plan in their place.
+    defined: BTreeMap<StepId, Step>,
     /// Changes that are not in the plan yet.
     staged: Vec<StepEvent>,
 }
@@ -155,8 +157,15 @@ impl Audit {
                 modified.push(new.step.id.clone());
                 let spec = self.plan.steps.iter_mut().find(|step| step.id == new.step.id);
                 let spec = spec.expect("only known steps are modified");
-                assert_eq!(new.before.as_deref(), Some(&*spec), "a change tells what was before");
-                *spec = new.step;
+                let goes_on = !revised.restarted.contains(&new.step.id);
+                let definition = self.defined.remove(&new.step.id);
+                let before = definition.as_ref().unwrap_or(&*spec);
+                assert_eq!(new.before.as_deref(), Some(before), "a change tells what was before");
+                if definition.is_some() && goes_on {
+                    self.defined.insert(new.step.id.clone(), new.step);
+                } else {
+                    *spec = new.step;
+                }
             }
         }
         assert_eq!((&added, &modified), (&revised.added, &revised.modified), "a revision names what was told");
@@ -240,6 +249,7 @@ impl Audit {
             self.leave(id, attempt);
         } else if let StepEvent::Decomposed(decomposed) = event {
             let spec = self.plan.steps.iter_mut().find(|step| step.id == *id).expect("it was found before");
+            self.defined.entry(id.clone()).or_insert_with(|| spec.clone());
             (spec.kind, spec.plan) = (StepKind::Plan, decomposed.plan.clone());
             (spec.agent_type, spec.action) = ("".into(), String::new());
             (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, None);
@@ -247,6 +257,7 @@ impl Audit {
         } else if let StepEvent::Expanded(expanded) = event {
             let spec = self.plan.steps.iter_mut().find(|step| step.id == *id).expect("it was found before");
             assert!(spec.for_each.is_some(), "only a map expands: {id}");
+            self.defined.entry(id.clone()).or_insert_with(|| spec.clone());
             (spec.kind, spec.plan, spec.for_each) = (StepKind::Plan, Some(expanded.plan.clone()), None);
             (spec.agent_type, spec.action) = ("".into(), String::new());
             (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, None);

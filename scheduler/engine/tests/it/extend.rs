@@ -291,7 +291,7 @@ fn a_plan_goes_on_from_another_ones_results() {
     first.complete("b", json!({"n": 2}));
     first.fail("c", permanent());
     assert!(first.state.is_final());
-    let submit = fork(&first.state, Some(&"b".into()), "fork-1".into(), "cli".into()).unwrap();
+    let submit = fork(&first.state, &first.state, Some(&"b".into()), "fork-1".into(), "cli".into()).unwrap();
     let mut second = World::new();
     second.submit_as(submit).unwrap();
     assert_eq!(second.state.status(), PlanStatus::AwaitingApproval);
@@ -303,7 +303,7 @@ fn a_plan_goes_on_from_another_ones_results() {
     second.finish();
     assert_eq!(second.state.status(), PlanStatus::Completed);
     assert_eq!(second.tasks.len(), 2);
-    let unknown = fork(&first.state, Some(&"zz".into()), "x".into(), "cli".into());
+    let unknown = fork(&first.state, &first.state, Some(&"zz".into()), "x".into(), "cli".into());
     assert!(matches!(unknown, Err(Rejection::UnknownStep { .. })));
 }
 
@@ -312,7 +312,7 @@ fn a_fork_that_one_planner_is_to_plan_does_not_run_without_it() {
     let mut first = World::of(plan(&[("a", &[]), ("b", &["a"])]));
     first.finish();
     let forked = |only: bool, max: Option<u32>| {
-        let mut submit = fork(&first.state, Some(&"b".into()), "fork".into(), "cli".into()).unwrap();
+        let mut submit = fork(&first.state, &first.state, Some(&"b".into()), "fork".into(), "cli".into()).unwrap();
         submit.goal.planning.planner_only = only;
         submit.fork.as_mut().unwrap().replan = Some("the fork is to be planned anew".into());
         submit.plan.as_mut().unwrap().plan.revision = Some(RevisionPolicy { max, ..RevisionPolicy::default() });
