@@ -1,8 +1,9 @@
-//! Checks many cases, or shows one: `cargo run -p goalmill-spec --example seeds -- FIRST COUNT`, or `-- FILE`.
+//! Checks many cases, or shows one: `cargo run -p goalmill-spec --example seeds -- FIRST COUNT`, `-- FILE`, or the case of
+//! a seed: `-- SEED`.
 
 use std::io::{Error, Write, stdout};
 
-use goalmill_spec::{Case, Verdict, check_engine, drive, run, shrink, survey};
+use goalmill_spec::{Case, Verdict, check_engine, drive, generate, run, shrink, survey};
 
 /// Findings that are made small and shown.
 const SHOWN: usize = 10;
@@ -12,8 +13,9 @@ fn main() -> std::io::Result<()> {
     let numbers: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
     match (words.first(), numbers.as_slice()) {
         (Some(_), [first, count]) => check_many(*first, *count),
+        (Some(_), [seed]) => writeln!(stdout(), "{}", serde_json::to_string(&generate(*seed))?),
         (Some(file), []) => show(file),
-        _ => Err(Error::other("give FIRST COUNT, or the file of a case")),
+        _ => Err(Error::other("give FIRST COUNT, a SEED, or the file of a case")),
     }
 }
 
@@ -21,14 +23,13 @@ fn check_many(first: u64, count: u64) -> std::io::Result<()> {
     let survey = survey(first..first + count);
     let mut out = stdout().lock();
     writeln!(out, "{}\n{}", survey.pairs.table(), survey.summary())?;
+    for (seed, _, finding) in &survey.found {
+        writeln!(out, "seed {seed}: {:?} {}", finding.kind, finding.text)?;
+    }
     for (seed, case, finding) in survey.found.into_iter().take(SHOWN) {
+        writeln!(out, "\nseed {seed}: {:?} {}\n  laws {:?}", finding.kind, finding.text, finding.expected.laws)?;
         let small = shrink(case, &|other| other.kind == finding.kind);
-        let text = serde_json::to_string(&small)?;
-        writeln!(
-            out,
-            "\nseed {seed}: {:?} {}\n  laws {:?}\n  {text}",
-            finding.kind, finding.text, finding.expected.laws
-        )?;
+        writeln!(out, "  {}", serde_json::to_string(&small)?)?;
         if let Verdict::Found(finding) = check_engine(&small) {
             writeln!(out, "  small: {:?} {}\n  laws {:?}", finding.kind, finding.text, finding.expected.laws)?;
         }

@@ -40,6 +40,8 @@ pub enum Difference {
     NotAsked,
     /// The plan does not end.
     Stuck,
+    /// The plan that was forked ended otherwise.
+    Forked,
     Status,
     Code,
     Steps,
@@ -104,6 +106,10 @@ fn difference(expected: &Run, driven: &Result<Run, Stopped>) -> Option<(Differen
     let Some(run) = run else { return Some((Difference::Stuck, "the plan does not end".into())) };
     if run.status != expected.status {
         return Some((Difference::Status, format!("by the laws {}, seen {}", expected.status, run.status)));
+    }
+    if run.forked != expected.forked {
+        let text = format!("the forked plan: by the laws {:?}, seen {:?}", expected.forked, run.forked);
+        return Some((Difference::Forked, text));
     }
     if run.code != expected.code {
         return Some((Difference::Code, format!("by the laws {:?}, seen {:?}", expected.code, run.code)));

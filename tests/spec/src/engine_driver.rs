@@ -16,15 +16,16 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_common::report::{Report, What};
 use goalmill_common::revision::Change;
+use goalmill_common::status::PlanStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{Command, PlanState};
 use goalmill_expression::Payload;
 use goalmill_virtual_shard::VirtualShard;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::interpreter::attempt::CUT;
 use crate::run::{Ask, Run, step_ends};
-use crate::script::{Act, Does, START_MS, Script, Wish, by_hand};
+use crate::script::{Act, Does, Forking, START_MS, Script, Wish, by_hand, other_inputs};
 
 /// Things that happen in one run, at most.
 const TURNS_MAX: u32 = 20_000;
@@ -49,6 +50,11 @@ struct Driver<'c> {
     reports: BTreeMap<(u64, usize), Sent>,
     events: usize,
     deeds: usize,
+    /// The outermost plan: the submitted one, or its fork.
+    root: usize,
+    /// When it is forked, milliseconds.
+    fork_ms: Option<u64>,
+    forked: Option<(PlanStatus, Option<String>)>,
 }
 
 /// What an agent sends.
@@ -62,12 +68,21 @@ enum Sent {
 pub fn drive(plan: &Plan, script: &Script) -> Result<Run, Stopped> {
     let shard = VirtualShard::new(Limits::default(), START_MS, 0, Vec::new());
     let (asks, times, reports) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-    let mut driver = Driver { shard, script, asks, times, reports, events: 0, deeds: 0 };
+    let (root, fork_ms, forked) = (0, None, None);
+    let mut driver = Driver { shard, script, asks, times, reports, events: 0, deeds: 0, root, fork_ms, forked };
     driver.shard.submit(submission(plan, script)).map_err(|error| Stopped::Refused(format!("{error:?}")))?;
     for _ in 0..TURNS_MAX {
         driver.settle();
         if driver.root().is_final() {
-            return Ok(driver.result());
+            let Some(forking) = script.fork.as_ref().filter(|_| driver.root == 0) else { return Ok(driver.result()) };
+            let now_ms = driver.shard.now_ms;
+            let at_ms = *driver.fork_ms.get_or_insert(now_ms + forking.after_ms);
+            if at_ms == now_ms {
+                if driver.fork(forking) {
+                    continue;
+                }
+                return Ok(driver.result());
+            }
         }
         if !driver.turn() {
             break;
@@ -93,7 +108,7 @@ fn submission(plan: &Plan, script: &Script) -> Submit {
 
 impl Driver<'_> {
     fn root(&self) -> &PlanState {
-        &self.shard.members()[0].state
+        &self.shard.members()[self.root].state
     }
 
     /// Gives tasks to agents until nothing is left to do at this time.
@@ -110,6 +125,22 @@ impl Driver<'_> {
             }
             tasks.iter().for_each(|task| self.start(task));
         }
+    }
+
+    /// Begins a fork of the plan. Returns whether there is one.
+    fn fork(&mut self, forking: &Forking) -> bool {
+        let step = forking.step.as_deref().map(Into::into);
+        let fork =
+            goalmill_engine::fork(self.root(), self.root(), step.as_ref(), "fork".into(), "urn:goalmill:test".into());
+        let Ok(fork) = fork else { return false };
+        self.forked = Some((self.root().status(), self.code()));
+        self.root = self.shard.members().len();
+        self.shard.submit(fork).is_ok()
+    }
+
+    /// Why the plan failed.
+    fn code(&self) -> Option<String> {
+        self.root().ended().and_then(|ended| Some(ended.failure.as_ref()?.code.clone()))
     }
 
     fn forget(&mut self, token: &AttemptToken) {
@@ -197,7 +228,10 @@ impl Driver<'_> {
         let event_ms = self.script.events.get(self.events).map(|event| START_MS + event.at_ms);
         let deed_ms = self.script.deeds.get(self.deeds).map(|deed| START_MS + deed.at_ms);
         let due_ms = self.shard.next_due_ms();
-        let Some(now_ms) = [report_ms, event_ms, deed_ms, due_ms].into_iter().flatten().min() else { return false };
+        let fork_ms = self.fork_ms.filter(|_| self.root == 0);
+        let Some(now_ms) = [report_ms, event_ms, deed_ms, due_ms, fork_ms].into_iter().flatten().min() else {
+            return false;
+        };
         self.shard.now_ms = self.shard.now_ms.max(now_ms);
         if report_ms == Some(now_ms) {
             let sent = self.reports.pop_first();
@@ -212,7 +246,7 @@ impl Driver<'_> {
             let verb = verb(&self.script.deeds[self.deeds].does);
             self.deeds += 1;
             // A plan in its clean-up refuses most of them.
-            drop(self.shard.command(0, None, Command::Verb(verb)));
+            drop(self.shard.command(self.root, None, Command::Verb(verb)));
         } else {
             self.shard.fire_timer();
         }
@@ -224,7 +258,7 @@ impl Driver<'_> {
         let results = root.results().results;
         Run {
             status: root.status(),
-            code: root.ended().and_then(|ended| Some(ended.failure.as_ref()?.code.clone())),
+            code: self.code(),
             steps: step_ends(root.view(false).steps, |id| {
                 results.get(id).cloned().map(|outputs| self.shard.with_payloads(outputs))
             }),
@@ -232,6 +266,7 @@ impl Driver<'_> {
             tokens: root.usage().tokens,
             laws: Default::default(),
             asks: self.asks.clone(),
+            forked: self.forked.clone(),
         }
     }
 }
@@ -251,6 +286,16 @@ fn verb(wish: &Wish) -> Verb {
         Wish::Skip(step) => Verb::SkipStep { step: step.as_str().into(), reason },
         Wish::Remove(step) => {
             let changes = vec![Change::RemoveStep { step: step.as_str().into() }];
+            Verb::Edit { changes, revision: None, reason }
+        }
+        Wish::Change(step) => {
+            let fields = Map::from_iter([("inputs".to_owned(), other_inputs())]);
+            let changes = vec![Change::SetFields { step: step.as_str().into(), fields }];
+            Verb::Edit { changes, revision: None, reason }
+        }
+        Wish::Retry(step) => {
+            let step = step.as_str().into();
+            let changes = vec![Change::RetryStep { step, agent_type: None, action: None, inputs: None }];
             Verb::Edit { changes, revision: None, reason }
         }
         Wish::Complete(step) => {

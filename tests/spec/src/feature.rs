@@ -9,11 +9,12 @@ use crate::run::Run;
 use crate::script::{Does, Wish};
 
 /// The names of features, as the table shows them.
-pub const FEATURES: [&str; 43] = [
+pub const FEATURES: [&str; 47] = [
     "dependency", "join", "condition", "status", "retry", "timeout", "fallback", "expected", "skip", "continue",
     "loop", "map", "plan", "wait", "event", "undo", "always", "parallel", "sequential", "failures", "budget",
     "deadline", "cancel", "busy", "refuse", "cut", "lost", "silent", "failed", "partial", "resource", "approve",
-    "pause", "leave", "byhand", "ask", "edit", "phase", "delay", "cache", "callback", "calls", "blob",
+    "pause", "leave", "byhand", "ask", "remove", "phase", "delay", "cache", "callback", "calls", "blob", "stored",
+    "fork", "edit", "again",
 ];
 
 /// The features of a case; what agents did counts as far as they were asked.
@@ -30,12 +31,15 @@ pub fn features(case: &Case, plan: &Plan, run: &Run) -> BTreeSet<&'static str> {
             Wish::Cancel => note("cancel", true),
             Wish::Pause | Wish::Resume => note("pause", true),
             Wish::Skip(_) => note("leave", true),
-            Wish::Remove(_) => note("edit", true),
+            Wish::Remove(_) => note("remove", true),
+            Wish::Change(_) => note("edit", true),
+            Wish::Retry(_) => note("again", true),
             Wish::Complete(_) => note("byhand", true),
             Wish::Approve(_) | Wish::Reject(_) | Wish::Answer(_) => {}
         }
     }
     note("delay", case.script.start_ms.is_some());
+    note("fork", run.forked.is_some());
     note("deadline", case.script.deadline_ms.is_some());
     note("failed", run.code.is_some());
     note("partial", run.steps.values().any(|step| step.partial));
@@ -94,6 +98,7 @@ fn of_step(step: &Step, found: &mut BTreeSet<&'static str>) {
     note("loop", step.repeat.is_some());
     note("map", step.for_each.is_some() && step.undoes.is_none());
     note("plan", step.kind == StepKind::Plan);
+    note("stored", step.stored.is_some());
     note("wait", wait.is_some_and(|wait| wait.event.is_none()));
     note("event", wait.is_some_and(|wait| wait.event.is_some()));
     note("undo", step.undoes.is_some());

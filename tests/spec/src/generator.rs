@@ -4,8 +4,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Map, Value, json};
 
-use crate::case::Case;
-use crate::script::{Act, Deed, Does, Script, SentEvent, Wish};
+use crate::case::{Case, StoredDocument};
+use crate::script::{Act, Deed, Does, Forking, Script, SentEvent, Wish};
 
 /// Plans inside plans, at most.
 const DEPTH_MAX: u32 = 2;
@@ -20,6 +20,8 @@ pub fn generate(seed: u64) -> Case {
         script: Script::default(),
         has_budget: false,
         cached: Vec::new(),
+        stored: Vec::new(),
+        reads_inputs: false,
     };
     generator.has_budget = generator.one_in(4);
     let document = generator.plan(0);
@@ -30,8 +32,13 @@ pub fn generate(seed: u64) -> Case {
     if generator.one_in(6) {
         generator.script.start_ms = Some(1 + generator.below(60_000));
     }
+    if generator.one_in(6) {
+        let step = format!("s{}", 1 + generator.pick(generator.steps));
+        let step = Some(step).filter(|_| generator.one_in(3));
+        generator.script.fork = Some(Forking { after_ms: 1 + generator.below(20_000), step });
+    }
     generator.script.events.sort_by_key(|event| event.at_ms);
-    Case { document, script: generator.script }
+    Case { stored: generator.stored, document, script: generator.script }
 }
 
 struct Generator {
@@ -42,6 +49,10 @@ struct Generator {
     has_budget: bool,
     /// Actions whose outputs are cached.
     cached: Vec<String>,
+    /// Plans that are stored.
+    stored: Vec<StoredDocument>,
+    /// Whether the plan that is written reads the inputs of its step.
+    reads_inputs: bool,
 }
 
 /// A step that others may depend on.
@@ -126,7 +137,11 @@ impl Generator {
             // The shares of a budget among plans inside are not specified yet.
             3 | 4 if depth < DEPTH_MAX && !self.has_budget => {
                 step.insert("kind".into(), "plan".into());
-                step.insert("plan".into(), self.plan(depth + 1));
+                if self.one_in(3) {
+                    self.use_stored(&mut step, depth);
+                } else {
+                    step.insert("plan".into(), self.plan(depth + 1));
+                }
                 match self.below(8) {
                     0 => self.repeat(&mut step),
                     1 => drop(step.insert("timeout".into(), format!("{}ms", 5_000 + self.below(60_000)).into())),
@@ -151,6 +166,25 @@ impl Generator {
         step
     }
 
+    /// Uses a new stored plan, or one that was used before. The name of a plan says how deep it may be used.
+    fn use_stored(&mut self, step: &mut Map<String, Value>, depth: u32) {
+        let around = depth + 1;
+        let name = format!("p{around}");
+        let versions = |stored: &[StoredDocument]| stored.iter().filter(|stored| stored.name == name).count();
+        if versions(&self.stored) == 0 || self.random.random() {
+            let outer = std::mem::replace(&mut self.reads_inputs, true);
+            let mut document = self.plan(around);
+            self.reads_inputs = outer;
+            document["input_schema"] =
+                json!({"type": "object", "properties": {"n": {"type": "integer", "default": 4}}});
+            self.stored.push(StoredDocument { name: name.clone(), document });
+        }
+        let version = 1 + self.pick(versions(&self.stored));
+        step.insert("use".into(), if self.one_in(2) { name } else { format!("{name}@{version}") }.into());
+        let inputs = if self.one_in(3) { json!({}) } else { json!({"n": self.below(9)}) };
+        step.insert("inputs".into(), inputs);
+    }
+
     /// What people do: no two deeds in one millisecond.
     fn deeds(&mut self) {
         let mut deeds = std::mem::take(&mut self.script.deeds);
@@ -168,9 +202,11 @@ impl Generator {
         for _ in 0..[0, 0, 1, 2][self.pick(4)] {
             let step = format!("s{}", 1 + self.pick(self.steps));
             let at_ms = self.below(90_000);
-            let does = match self.below(3) {
+            let does = match self.below(5) {
                 0 => Wish::Skip(step),
                 1 => Wish::Complete(step),
+                2 => Wish::Change(step),
+                3 => Wish::Retry(step),
                 _ => Wish::Remove(step),
             };
             deeds.push(Deed { at_ms, does });
@@ -242,6 +278,10 @@ impl Generator {
         }
         if step.contains_key("repeat") {
             inputs.insert("round".into(), "{{ iteration }}".into());
+        }
+        if self.reads_inputs {
+            let read = ["inputs.n", "stored_plan"][usize::from(self.one_in(4))];
+            inputs.insert("given".into(), format!("{{{{ goal.metadata.{read} }}}}").into());
         }
         step.insert("inputs".into(), inputs.into());
         if is_cached {
@@ -373,6 +413,7 @@ impl Generator {
 
     fn dependencies(&mut self, step: &mut Map<String, Value>, earlier: &[Earlier]) {
         let mut dependencies: Vec<Value> = Vec::new();
+        let is_use = step.contains_key("use");
         for other in earlier {
             if self.below(5) < 2 {
                 let statuses = [json!(["failed"]), json!(["completed", "skipped"]), json!(["completed"])];
@@ -386,7 +427,8 @@ impl Generator {
                 }
                 if let (true, Some(Value::Object(inputs))) = (self.one_in(3), step.get_mut("inputs")) {
                     let text = format!("{{{{ steps.{}.outputs.n | default('none') }}}}", other.id);
-                    inputs.insert("y".into(), text.into());
+                    let name = if is_use { "n" } else { "y" };
+                    inputs.insert(name.into(), text.into());
                 }
             }
         }

@@ -28,17 +28,19 @@ const EVENT_MS: u64 = 40;
 
 /// The random case of a seed, made fit for real processes.
 ///
+/// - Stored plans stand in the places of their uses, as in the log.
 /// - Everything is short. When the plan is cancelled, or at its deadline, something is out that never ends.
 /// - Actions and events begin with `prefix`, so that agents and waits know the plan.
 /// - Items of a map that are done at the same time are all answered alike, or are done one at a time.
 /// - `slowness`: how many times as long everything takes but a loss, where faults may take longer.
 pub fn hurry(seed: u64, prefix: &str, slowness: u64) -> Case {
-    let mut case = generate(seed);
+    let case = generate(seed);
+    let mut case = Case { document: case.whole(), stored: Vec::new(), script: case.script };
     let mut random = StdRng::seed_from_u64(seed);
     let script = &mut case.script;
     // Other deeds need their moment.
     script.deeds.retain(|deed| deed.does == Wish::Cancel);
-    script.start_ms = None;
+    (script.start_ms, script.fork) = (None, None);
     if script.cancel_ms().is_some() {
         script.deadline_ms = None;
     }

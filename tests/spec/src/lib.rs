@@ -18,7 +18,7 @@ mod script;
 mod shrinker;
 mod survey;
 
-pub use case::Case;
+pub use case::{Case, StoredDocument};
 pub use comparison::{Difference, Finding, Verdict, check_engine};
 pub use confluence::{Confluent, Incomparable, Outcome, confluent, unanswered};
 pub use engine_driver::{Stopped, drive};
@@ -29,6 +29,6 @@ pub use interpreter::{Undecided, run};
 pub use law::Law;
 pub use pairs::Pairs;
 pub use run::{Ask, Run, StepEnd, step_ends};
-pub use script::{Act, Deed, Does, Script, SentEvent, Wish};
+pub use script::{Act, Deed, Does, Forking, Script, SentEvent, Wish};
 pub use shrinker::shrink;
 pub use survey::{Survey, survey};

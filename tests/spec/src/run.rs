@@ -39,6 +39,8 @@ pub struct Run {
     /// Milliseconds after the submission.
     pub ended_ms: u64,
     pub tokens: u64,
+    /// How the plan ended that was forked, whose fork the rest is about.
+    pub forked: Option<(PlanStatus, Option<String>)>,
     /// Laws that the run came to speak of.
     pub laws: BTreeSet<Law>,
 }

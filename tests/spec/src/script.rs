@@ -19,6 +19,9 @@ pub struct Script {
     /// What people do with the plan, by time; no two at once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deeds: Vec<Deed>,
+    /// Another plan that continues from this one, once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Forking>,
     /// How long the plan is delayed, milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<u64>,
@@ -98,13 +101,32 @@ pub enum Wish {
     Complete(String),
     /// Takes a step out of the plan.
     Remove(String),
+    /// Gives a step other inputs. It begins again if it had begun.
+    Change(String),
+    /// Lets a step begin again.
+    Retry(String),
     /// Answers the question of a step.
     Answer(String),
+}
+
+/// A person forks a plan that has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Forking {
+    /// How long after the end, milliseconds.
+    pub after_ms: u64,
+    /// The step that runs again, with all that follows from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
 }
 
 /// What people give: the outputs of a step that is completed by hand, and the answer to a question.
 pub fn by_hand() -> Value {
     json!({"n": 5})
+}
+
+/// The inputs that people give a step.
+pub fn other_inputs() -> Value {
+    json!({"x": 7})
 }
 
 /// An event from outside.

@@ -158,6 +158,7 @@ fn judge(env: &Environment, ScriptedPlan { prefix, id, confluent: planned }: &Sc
         asks,
         ended_ms: 0,
         tokens: state.usage().tokens,
+        forked: None,
         laws: Default::default(),
     };
     if let Some(difference) = by_laws.expected.difference(&Outcome::of(&run, prefix)) {

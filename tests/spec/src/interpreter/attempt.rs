@@ -104,12 +104,16 @@ impl PlanRun {
     }
 
     fn plan_of_step(&mut self, i: usize, world: &World<'_>) -> Result<PlanRun, Failure> {
-        let inputs = self.inputs(i)?;
+        let mut inputs = self.inputs(i)?.value();
         let step = &mut self.steps[i];
-        step.piece().inputs = inputs.clone();
-        let mut goal = Goal::default();
-        goal.metadata.insert("inputs".into(), inputs.value());
         let plan = step.spec.plan.as_deref().cloned().unwrap_or_default();
+        if let Some(schema) = &plan.input_schema {
+            fit(schema, &mut inputs)?;
+        }
+        step.piece().inputs = Json::of(&inputs);
+        let mut goal = Goal::default();
+        goal.metadata.insert("inputs".into(), inputs);
+        goal.metadata.extend(step.spec.stored.clone().map(|version| ("stored_plan".to_owned(), version.into())));
         // A plan inside ends a millisecond before the plan around it, and before the time limit of its step.
         let limit_ms = step.spec.timeout_ms.map_or(self.deadline_ms, |limit_ms| world.now_ms + limit_ms);
         Ok(PlanRun::new(plan, goal, self.deadline_ms.min(limit_ms) - 1))
@@ -217,6 +221,9 @@ impl PlanRun {
         let step = &mut self.steps[i];
         step.outputs = Some(outputs);
         step.end(StepStatus::Completed);
+        if step.part == Part::Undo {
+            self.judge_undo(i, world);
+        }
     }
 
     /// Takes the outcome of the attempt that is out.
@@ -425,6 +432,19 @@ impl PlanRun {
             OnTimeout::Default(outputs) => self.complete_round(i, outputs, false, world),
         }
     }
+}
+
+/// Gives the inputs of a plan their defaults. Schemas are lists of whole numbers here.
+fn fit(schema: &Json, inputs: &mut Value) -> Result<(), Failure> {
+    let (schema, Some(inputs)) = (schema.value(), inputs.as_object_mut()) else { return Err(invalid("INPUT_INVALID")) };
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let default = property.get("default").filter(|_| !inputs.contains_key(name));
+        inputs.extend(default.map(|default| (name.clone(), default.clone())));
+        if inputs.get(name).is_some_and(|value| !value.is_i64()) {
+            return Err(invalid("INPUT_INVALID"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether the condition of a map is about each item.

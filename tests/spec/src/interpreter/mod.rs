@@ -2,8 +2,10 @@
 //! validator and expressions.
 
 pub(crate) mod attempt;
+mod fork;
 mod people;
 mod plan_run;
+mod revise;
 mod seen;
 mod step_run;
 mod undo;
@@ -47,10 +49,11 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask], arbiter: Option<u64>) ->
     let mut root = PlanRun::new(plan.clone(), goal, deadline_ms);
     root.delay(script.start_ms.is_some());
     let mut deeds = script.deeds.iter();
+    let (mut forking, mut forked) = (script.fork.as_ref().map(|fork| (fork, None)), None);
     for _ in 0..TURNS_MAX {
         while root.settle(&mut world) {}
-        if root.is_ended() {
-            return Ok(result(&root, world));
+        if root.is_ended() && forking.is_none() {
+            return Ok(Run { forked, ..result(&root, &world) });
         }
         world.held = root.held();
         let mut ready = Vec::new();
@@ -62,13 +65,20 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask], arbiter: Option<u64>) ->
         }
         let deed_ms = deeds.as_slice().first().map(|deed| START_MS + deed.at_ms);
         let event_ms = world.next_event_ms();
+        let fork_ms = forking.as_mut().filter(|_| root.is_ended());
+        let fork_ms = fork_ms.map(|(fork, at_ms)| *at_ms.get_or_insert(world.now_ms + fork.after_ms));
         let start_ms = script.start_ms.filter(|_| !root.has_begun).map(|start_ms| START_MS + start_ms);
-        let mut due: Vec<u64> = [deed_ms, event_ms, start_ms].into_iter().flatten().collect();
+        let mut due: Vec<u64> = [deed_ms, event_ms, start_ms, fork_ms].into_iter().flatten().collect();
         root.due(&mut due);
         // A plan inside that begins late is over at once: time never goes back.
         let Some(due_ms) = due.into_iter().min() else { return Err(Undecided::Stuck) };
         world.now_ms = world.now_ms.max(due_ms);
-        let from_outside = [(Outside::Deed, deed_ms), (Outside::Start, start_ms), (Outside::Event, event_ms)];
+        let from_outside = [
+            (Outside::Deed, deed_ms),
+            (Outside::Start, start_ms),
+            (Outside::Event, event_ms),
+            (Outside::Fork, fork_ms),
+        ];
         let now = from_outside.into_iter().filter(|(_, at_ms)| at_ms.is_some_and(|at_ms| at_ms <= world.now_ms));
         let now = now.map(|(what, _)| Some(what)).chain([None]);
         for what in world.in_free_order(now.collect::<Vec<_>>()) {
@@ -78,6 +88,13 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask], arbiter: Option<u64>) ->
                 Some(Outside::Event) => {
                     world.accept_event();
                     root.offer_event(&mut world);
+                }
+                Some(Outside::Fork) => {
+                    let step = forking.take().and_then(|(fork, _)| fork.step.as_deref());
+                    if let Some(fork) = root.fork(step, &mut world) {
+                        let ended = result(&root, &world);
+                        (forked, root) = (Some((ended.status, ended.code)), fork);
+                    }
                 }
                 None if root.come_due(&mut world) => {}
                 None => continue,
@@ -93,9 +110,10 @@ enum Outside {
     Deed,
     Start,
     Event,
+    Fork,
 }
 
-fn result(root: &PlanRun, world: World<'_>) -> Run {
+fn result(root: &PlanRun, world: &World<'_>) -> Run {
     let main = root.steps.iter().filter(|step| step.part == Part::Main);
     let end = |step: &step_run::StepRun| {
         let outputs = step.outputs.as_ref().map(|outputs| outputs.value());
@@ -107,8 +125,9 @@ fn result(root: &PlanRun, world: World<'_>) -> Run {
         code: root.end.as_ref().and_then(|end| Some(end.failure.as_ref()?.code.clone())),
         steps: main.map(end).collect(),
         ended_ms: world.now_ms - START_MS,
-        asks: world.asks,
+        asks: world.asks.clone(),
         tokens: root.tokens,
-        laws: world.laws,
+        forked: None,
+        laws: world.laws.clone(),
     }
 }

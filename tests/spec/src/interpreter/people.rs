@@ -8,7 +8,7 @@ use goalmill_common::status::StepStatus;
 use super::plan_run::{End, PlanRun, Stage, failure};
 use super::step_run::{Part, StepRun, Work};
 use super::world::World;
-use crate::script::{Wish, by_hand};
+use crate::script::{Wish, by_hand, other_inputs};
 
 impl PlanRun {
     /// Does what a person wants of the outermost plan; nothing if it makes no sense now.
@@ -38,6 +38,14 @@ impl PlanRun {
             Wish::Remove(step) => {
                 let i = self.find(step).filter(|i| self.stage == Stage::Running && self.may_remove(*i, world));
                 i.into_iter().for_each(|i| self.remove(i, world));
+            }
+            Wish::Change(step) | Wish::Retry(step) => {
+                let inputs = matches!(wish, Wish::Change(_)).then(|| Json::from(other_inputs()));
+                let may_change = |i: &usize| {
+                    self.stage == Stage::Running && matches!(self.steps[*i].part, Part::Main | Part::Always)
+                };
+                let i = self.find(step).filter(may_change);
+                i.into_iter().for_each(|i| self.change(i, inputs.clone(), world));
             }
             Wish::Skip(step) | Wish::Complete(step) => {
                 let is_due = |i: &usize| may_skip && self.steps[*i].part == part;
@@ -138,9 +146,6 @@ impl PlanRun {
     fn may_remove(&self, i: usize, world: &mut World<'_>) -> bool {
         let step = &self.steps[i];
         let id = &step.spec.id;
-        let path = format!("steps.{id}.");
-        let speaks =
-            |other: &StepRun| other.spec.dependencies.contains(id) || Json::of(&other.spec).text().contains(&path);
         let is_there = |step: &StepRun| matches!(step.part, Part::Main | Part::Always);
         let others = || self.steps.iter().filter(|other| other.spec.id != *id);
         let has_undo = self.undo.iter().any(|undo| undo.undoes.as_ref() == Some(id));
@@ -150,7 +155,7 @@ impl PlanRun {
         }
         is_there(step)
             && (has_undo || step.status() != Some(StepStatus::Completed))
-            && !others().any(|other| !other.is_ended() && speaks(other))
+            && !others().any(|other| !other.is_ended() && other.speaks_of(id))
             && (others().any(|other| other.part != Part::Removed) || has_undo && self.may_be_done(i, world))
     }
 
@@ -172,17 +177,10 @@ impl PlanRun {
     /// Passes over a step. What it has done so far may be undone later. A plan inside it is stopped, and ends before this
     /// one does.
     fn leave_out(&mut self, i: usize, is_skipped: bool, world: &mut World<'_>) {
-        let step = &mut self.steps[i];
-        match &step.work {
-            Work::Ended(_) => return,
-            Work::Inside => {
-                let mut inner = step.plans.pop();
-                inner.iter_mut().for_each(|inner| inner.begin_end(End::cancelled(), world));
-                self.left.extend(inner);
-            }
-            Work::Out { .. } | Work::Accepted { .. } => step.piece().unknown = true,
-            Work::Pending | Work::Asked { .. } | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. } => {}
+        if self.steps[i].is_ended() {
+            return;
         }
+        self.stop(i, world);
         let step = &mut self.steps[i];
         step.satisfies = true;
         if is_skipped {

@@ -1,7 +1,10 @@
 //! A plan in a run: which steps may begin, what ends it, and what comes after.
 
+use std::collections::BTreeSet;
+
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::number::to_usize;
 use goalmill_common::plan::{Collect, DependencyStatus, Join, OnFailure, Plan, Step, StepKind, Strategy};
@@ -192,7 +195,7 @@ impl PlanRun {
         }
         let limit = self.passed_limit(world);
         // A condition that reads what is stored takes time.
-        let waits = limit.is_some() && world.in_free_order([false, world.script.stores()])[0];
+        let waits = world.in_free_order([false, world.script.stores()])[0];
         if !waits && world.in_free_order(current.iter()).into_iter().any(|i| self.unlock(*i, world)) {
             return true;
         }
@@ -207,11 +210,12 @@ impl PlanRun {
             self.end_part(world);
             return true;
         }
+        let unlocks = current.clone();
         let begins = |i: &usize| matches!(self.steps[*i].work, Work::Ready) && !self.takes_place(*i);
         let may_begin = |i: &usize| !self.is_paused && begins(i) && self.is_its_turn(*i);
         let next = world.in_free_order(current).into_iter().find(may_begin);
         next.into_iter().for_each(|i| self.begin(i, world));
-        next.is_some()
+        next.is_some() || waits && world.in_free_order(unlocks).into_iter().any(|i| self.unlock(i, world))
     }
 
     /// Lets a step become ready, or passes over it. Returns whether anything changed.
@@ -257,11 +261,30 @@ impl PlanRun {
             return if earlier.into_iter().all(StepRun::is_ended) { Joined::Met } else { Joined::Open };
         }
         let spec = &step.spec;
+        let (met, open, needed) = self.count_met(i, &BTreeSet::new());
+        match (met >= needed, met + open >= needed) {
+            (true, _) if self.waits_for_phase(spec) => Joined::Open,
+            (true, _) => Joined::Met,
+            (false, true) => Joined::Open,
+            (false, false) => Joined::Impossible,
+        }
+    }
+
+    /// Whether enough dependencies of a step are met, while some begin again.
+    pub(super) fn is_met(&self, i: usize, again: &BTreeSet<usize>) -> bool {
+        let (met, _, needed) = self.count_met(i, again);
+        met >= needed
+    }
+
+    /// How many dependencies of a step are met and open, and how many must be met.
+    fn count_met(&self, i: usize, again: &BTreeSet<usize>) -> (usize, usize, usize) {
+        let spec = &self.steps[i].spec;
         let (mut met, mut open) = (0, 0);
         for id in &spec.dependencies {
             // The others of a clean-up step have ended before.
-            let Some(other) = self.steps.iter().find(|other| other.spec.id == *id) else { continue };
-            match other.status() {
+            let Some(n) = self.steps.iter().position(|other| other.spec.id == *id) else { continue };
+            let other = &self.steps[n];
+            match other.status().filter(|_| !again.contains(&n)) {
                 None => open += 1,
                 Some(status) => {
                     met += usize::from(match spec.dependency_status.get(id) {
@@ -276,12 +299,7 @@ impl PlanRun {
             Join::Any => 1.min(spec.dependencies.len()),
             Join::AtLeast(least) => to_usize(least),
         };
-        match (met >= needed, met + open >= needed) {
-            (true, _) if self.waits_for_phase(spec) => Joined::Open,
-            (true, _) => Joined::Met,
-            (false, true) => Joined::Open,
-            (false, false) => Joined::Impossible,
-        }
+        (met, open, needed)
     }
 
     /// A phase starts when all steps of the phases before it have ended. Returns whether one did.
@@ -347,28 +365,44 @@ impl PlanRun {
         }
         let current = self.current();
         let is_done = current.iter().all(|i| self.steps[*i].is_ended());
-        // All items of a map that a person took out are undone before the failure of one counts.
-        let undone = self.steps.iter().find(|step| step.goes_on && step.status() == Some(StepStatus::Failed));
-        let is_open = |id| self.steps.iter().any(|step| step.goes_on && step.spec.id == id && !step.is_ended());
-        if let Some(failure) =
-            undone.filter(|step| !is_open(step.spec.id.clone())).and_then(|step| step.failure.clone())
-        {
-            return Some(End::failed(failure));
-        }
         if !is_done && self.goal.budget.tokens.is_some_and(|most| self.tokens > most) {
             if self.has_cleanup() {
                 world.note(Law::BudgetThroughCleanup);
             }
             return Some(End::failed(failure(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED")));
         }
-        let failed = self.steps.iter().filter(|step| step.status() == Some(StepStatus::Failed)).count();
-        if self.plan.failures_max.is_some_and(|most| failed > to_usize(most)) {
+        if self.plan.failures_max.is_some_and(|most| self.failed() > to_usize(most)) {
             if self.has_cleanup() {
                 world.note(Law::FailuresThroughCleanup);
             }
             return Some(End::failed(failure(FailureClass::Permanent, "FAILURES_EXCEEDED")));
         }
         None
+    }
+
+    /// How many steps have failed. What undoes one step is one step.
+    fn failed(&self) -> usize {
+        let is_failed = |step: &&StepRun| step.status() == Some(StepStatus::Failed) && !self.is_being_undone(step);
+        let mut failed: Vec<&StepId> = self.steps.iter().filter(is_failed).map(|step| &step.spec.id).collect();
+        failed.sort_unstable();
+        failed.dedup();
+        failed.len()
+    }
+
+    /// Whether more is undone of what an undo step undoes.
+    fn is_being_undone(&self, undo: &StepRun) -> bool {
+        self.steps.iter().any(|step| step.part == Part::Undo && step.spec.id == undo.spec.id && !step.is_ended())
+    }
+
+    /// All that a step has done that a person took out is undone before the failure of one piece counts.
+    pub(super) fn judge_undo(&mut self, i: usize, world: &mut World<'_>) {
+        let undo = &self.steps[i];
+        if self.stage != Stage::Running || self.is_being_undone(undo) || self.plan.continue_on_failure {
+            return;
+        }
+        let is_failed = |step: &&StepRun| step.part == Part::Undo && step.spec.id == undo.spec.id;
+        let failure = self.steps.iter().filter(is_failed).find_map(|step| step.failure.clone());
+        failure.into_iter().for_each(|failure| self.begin_end(End::failed(failure), world));
     }
 
     /// Whether a step may begin as far as the strategy goes. A sequential plan runs the steps in the order of its list.
@@ -435,9 +469,11 @@ impl PlanRun {
                 && self.is_its_turn(i)
                 && world.is_free(step.spec.resource.as_deref())
             {
-                let inputs = self.inputs(i).map_or(Value::Null, |inputs| inputs.value());
+                let rendered = self.inputs(i);
+                let is_asked = step.asks_agent() && rendered.is_ok();
+                let inputs = rendered.map_or(Value::Null, |inputs| inputs.value());
                 let place = world.place(step.action(), &inputs);
-                let is_seen = step.asks_agent() && world.cached(self.cache_key(i, &inputs).as_ref()).is_none();
+                let is_seen = is_asked && world.cached(self.cache_key(i, &inputs).as_ref()).is_none();
                 found.push((if is_seen { place } else { world.in_free_order([0, usize::MAX])[0] }, path));
             }
         }
@@ -469,9 +505,11 @@ impl PlanRun {
             return step.end(StepStatus::Skipped);
         }
         step.end(StepStatus::Failed);
+        if step.part == Part::Undo {
+            return self.judge_undo(i, world);
+        }
         let is_handled = self.handlers(i).any(|handler| !handler.is_ended());
-        let waits = self.steps[i].goes_on;
-        if on_failure == OnFailure::Abort && self.stage == Stage::Running && !is_handled && !waits {
+        if on_failure == OnFailure::Abort && self.stage == Stage::Running && !is_handled {
             self.begin_end(End::failed(failure), world);
         }
     }

@@ -1,6 +1,7 @@
 //! A step in a run: where it stands, and what is known of its attempts.
 
 use goalmill_common::failure::Failure;
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::number::whole_u64;
 use goalmill_common::plan::{Retry, Step, StepKind};
@@ -64,6 +65,8 @@ pub(super) enum Work {
 pub(super) struct Piece {
     pub(super) round: u32,
     pub(super) is_fallback: bool,
+    /// How often the step had become other work.
+    edition: u32,
     pub(super) inputs: Json,
     pub(super) outputs: Option<Json>,
     /// An attempt was sent, and nobody knows what it did.
@@ -91,6 +94,8 @@ pub(super) struct StepRun {
     pub(super) failure: Option<Failure>,
     /// It undoes an item of a map that a person took out. Such undos that have begun go on when the plan ends.
     pub(super) goes_on: bool,
+    /// Of the plan that ends: the step whose work it undoes.
+    pub(super) undoes: Option<StepId>,
     /// Whether it satisfies its dependents.
     pub(super) satisfies: bool,
     pub(super) partial: bool,
@@ -99,6 +104,8 @@ pub(super) struct StepRun {
     /// Lost attempts of the iteration.
     pub(super) lost: u32,
     pub(super) is_fallback: bool,
+    /// How often it became other work.
+    pub(super) edition: u32,
     /// The number of the iteration, from 1.
     pub(super) round: u32,
     pub(super) previous: Option<Json>,
@@ -123,11 +130,13 @@ impl StepRun {
             outputs: None,
             failure: None,
             goes_on: false,
+            undoes: None,
             satisfies: false,
             partial: false,
             failures: 0,
             lost: 0,
             is_fallback: false,
+            edition: 0,
             round: 1,
             previous: None,
             answer: None,
@@ -141,6 +150,11 @@ impl StepRun {
     /// Whether an expected output is missing.
     pub(super) fn misses(&self, outputs: &Value) -> bool {
         self.spec.expected_outputs.iter().any(|name| outputs.get(name).is_none())
+    }
+
+    /// Whether its fields name another step.
+    pub(super) fn speaks_of(&self, id: &StepId) -> bool {
+        self.spec.dependencies.contains(id) || Json::of(&self.spec).text().contains(&format!("steps.{id}."))
     }
 
     /// Whether an agent does it.
@@ -208,11 +222,12 @@ impl StepRun {
 
     /// The piece of work that is at hand.
     pub(super) fn piece(&mut self) -> &mut Piece {
-        let (round, is_fallback) = (self.round, self.is_fallback);
-        let is_same = |piece: &Piece| piece.round == round && piece.is_fallback == is_fallback;
+        let (round, is_fallback, edition) = (self.round, self.is_fallback, self.edition);
+        let is_same =
+            |piece: &Piece| piece.round == round && piece.is_fallback == is_fallback && piece.edition == edition;
         let place = self.pieces.iter().position(is_same).unwrap_or(self.pieces.len());
         if place == self.pieces.len() {
-            self.pieces.push(Piece { round, is_fallback, ..Piece::default() });
+            self.pieces.push(Piece { round, is_fallback, edition, ..Piece::default() });
         }
         &mut self.pieces[place]
     }

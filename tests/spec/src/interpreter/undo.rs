@@ -44,7 +44,8 @@ impl PlanRun {
     fn to_undo(&self, plan: &Json, world: &mut World<'_>) -> Vec<StepRun> {
         let mut units = Vec::new();
         for (i, step) in self.steps.iter().enumerate().filter(|(_, step)| step.part == Part::Main) {
-            let steps = self.undo_of(i, plan, world);
+            let mut steps = self.undo_of(i, plan, world);
+            steps.iter_mut().for_each(|undo| undo.undoes = Some(step.spec.id.clone()));
             if let (Some(begun), false) = (step.begun, steps.is_empty()) {
                 units.push(Unit { begun, last_ms: step.last_ms, is_exact: step.asks_agent(), steps });
             }

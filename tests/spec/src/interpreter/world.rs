@@ -102,6 +102,11 @@ impl<'c> World<'c> {
         Some(Json::of(&self.script.events[*n].data))
     }
 
+    /// Law 5.1: another plan may take all events.
+    pub(super) fn forget_taken(&mut self) {
+        self.accepted.iter_mut().for_each(|(_, taken)| *taken = false);
+    }
+
     /// What is cached under a key now.
     pub(super) fn cached(&self, key: Option<&String>) -> Option<Json> {
         let (until_ms, outputs) = self.cache.get(key?)?;

@@ -137,6 +137,7 @@ fn shown(view: PlanView, results: &Value) -> Run {
         asks: Vec::new(),
         ended_ms: 0,
         tokens: view.summary.usage.tokens,
+        forked: None,
         laws: Default::default(),
     }
 }
