@@ -19,10 +19,13 @@ PLANS = 2_000
 # Law, file, text, and what stands in its place.
 MUTANTS = [
     ("1.1 what failed inside is partial", "sub_plan.rs", "let partial = status == PlanStatus::Partial;", "let partial = status == PlanStatus::Rejected;"),
+    ("3.2 changes read the definition", "state.rs", "self.defined.get(&i).map_or_else(", "self.defined.get(&i).filter(|_| false).map_or_else("),
+    ("3.2 a fork keeps nothing that was undone", "fork.rs", "now.was_undone(*i)", "now.was_undone(*i) & false"),
     ("4.1 nothing cuts a clean-up off", "unlock.rs", "return self.advance_cleanup();\n            }\n            if let Some(i)",
      "return if self.has_too_many_failures() { self.finish_cleanup(\"\") } else { self.advance_cleanup() };\n            }\n            if let Some(i)"),
     ("4.2 plans inside end first", "state.rs", "self.stopping > 0", "self.stopping > 1_000"),
     ("4.3 unknown outcomes are undone", "done_work.rs", "work.settle(failure.may_be_done());", "work.settle(false & failure.may_be_done());"),
+    ("4.3 a changed step is other work", "revise/apply.rs", "state.steps[*i].edition += 1;", "state.steps[*i].edition += 0;"),
     ("4.4 the last one first", "cleanup.rs", "done.sort_by(|a, b| b.cmp(a));\n        done.into_iter().map(|(_, _, i)| i).collect()",
      "done.sort();\n        done.into_iter().map(|(_, _, i)| i).collect()"),
     ("4.4 completed plans inside", "kept_plans.rs", "if !is_done || self.parent().is_none()", "if is_done || self.parent().is_none()"),

@@ -26,13 +26,13 @@ pub fn generate(seed: u64) -> Case {
     generator.has_budget = generator.one_in(4);
     let document = generator.plan(0);
     generator.deeds();
-    if generator.one_in(5) {
+    if generator.one_in(4) {
         generator.script.deadline_ms = Some(10_000 + generator.below(120_000));
     }
-    if generator.one_in(6) {
+    if generator.one_in(5) {
         generator.script.start_ms = Some(1 + generator.below(60_000));
     }
-    if generator.one_in(6) {
+    if generator.one_in(4) {
         let step = format!("s{}", 1 + generator.pick(generator.steps));
         let step = Some(step).filter(|_| generator.one_in(3));
         generator.script.fork = Some(Forking { after_ms: 1 + generator.below(20_000), step });
@@ -106,8 +106,8 @@ impl Generator {
         }
         plan.insert("steps".into(), steps.into());
         match self.below(12) {
-            0 | 1 => drop(plan.insert("max_parallel".into(), (1 + self.below(2)).into())),
-            2 | 3 => drop(plan.insert("strategy".into(), "sequential".into())),
+            0..=2 => drop(plan.insert("max_parallel".into(), (1 + self.below(2)).into())),
+            3..=5 => drop(plan.insert("strategy".into(), "sequential".into())),
             _ => {}
         }
         if self.one_in(5) {
@@ -137,7 +137,7 @@ impl Generator {
             // The shares of a budget among plans inside are not specified yet.
             3 | 4 if depth < DEPTH_MAX && !self.has_budget => {
                 step.insert("kind".into(), "plan".into());
-                if self.one_in(3) {
+                if self.one_in(2) {
                     self.use_stored(&mut step, depth);
                 } else {
                     step.insert("plan".into(), self.plan(depth + 1));
@@ -155,7 +155,7 @@ impl Generator {
         if self.one_in(12) {
             self.approve(&mut step);
         }
-        if self.one_in(14) && step.contains_key("action") && !step.contains_key("for_each") {
+        if self.one_in(8) && step.contains_key("action") && !step.contains_key("for_each") {
             self.ask(&mut step);
         }
         match self.below(8) {
@@ -188,8 +188,8 @@ impl Generator {
     /// What people do: no two deeds in one millisecond.
     fn deeds(&mut self) {
         let mut deeds = std::mem::take(&mut self.script.deeds);
-        if self.one_in(6) {
-            let at_ms = self.below(90_000);
+        if self.one_in(3) {
+            let at_ms = self.below(120_000);
             deeds.push(Deed { at_ms, does: Wish::Cancel });
         }
         if self.one_in(5) {
@@ -199,9 +199,9 @@ impl Generator {
                 deeds.push(Deed { at_ms: at_ms + 1 + self.below(60_000), does: Wish::Resume });
             }
         }
-        for _ in 0..[0, 0, 1, 2][self.pick(4)] {
+        for _ in 0..[0, 1, 2, 3, 4][self.pick(5)] {
             let step = format!("s{}", 1 + self.pick(self.steps));
-            let at_ms = self.below(90_000);
+            let at_ms = self.below(60_000);
             let does = match self.below(5) {
                 0 => Wish::Skip(step),
                 1 => Wish::Complete(step),
@@ -251,7 +251,7 @@ impl Generator {
             Some(known) if is_cached && self.random.random() => action.clone_from(known),
             _ => self.acts(&action, 8),
         }
-        let calls_back = !is_cached && self.one_in(10);
+        let calls_back = !is_cached && self.one_in(6);
         if calls_back {
             step.insert("callback".into(), true.into());
             self.call_back(&action);
@@ -368,9 +368,9 @@ impl Generator {
         if self.one_in(4) {
             step.insert("max_parallel".into(), (1 + self.below(2)).into());
         }
-        match self.below(3) {
-            0 => drop(step.insert("on_item_failure".into(), "continue".into())),
-            1 => drop(step.insert("on_item_failure".into(), json!({"at_most": 1}))),
+        match self.below(5) {
+            0..=2 => drop(step.insert("on_item_failure".into(), "continue".into())),
+            3 => drop(step.insert("on_item_failure".into(), json!({"at_most": 1}))),
             _ => {}
         }
     }
@@ -415,7 +415,7 @@ impl Generator {
         let mut dependencies: Vec<Value> = Vec::new();
         let is_use = step.contains_key("use");
         for other in earlier {
-            if self.below(5) < 2 {
+            if self.one_in(2) {
                 let statuses = [json!(["failed"]), json!(["completed", "skipped"]), json!(["completed"])];
                 let is = statuses[if other.never_fails { 1 + self.pick(2) } else { self.pick(3) }].clone();
                 let named = json!({"step": other.id, "is": is});
@@ -432,7 +432,7 @@ impl Generator {
                 }
             }
         }
-        if dependencies.len() > 1 && self.one_in(4) {
+        if dependencies.len() > 1 && self.one_in(2) {
             let join = if self.one_in(2) { json!("any") } else { json!({"at_least": 1}) };
             step.insert("join".into(), join);
         }
@@ -466,11 +466,11 @@ impl Generator {
             let n = self.below(9);
             Does::Answer(if self.one_in(12) { json!({"z": n}) } else { json!({"n": n}) })
         } else {
-            match self.below(9) {
+            match self.below(11) {
                 0 | 1 => Does::Busy,
                 2..=4 => Does::Refuse,
-                5 => Does::Cut,
-                6 => Does::Lost,
+                5 | 6 => Does::Cut,
+                7 | 8 => Does::Lost,
                 _ => Does::Silent,
             }
         };

@@ -4,6 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::feature::FEATURES;
 
+/// Pairs that cannot meet: the shares of a budget among plans inside are not specified, so that a plan with a budget has
+/// none, and nothing in it is partial.
+pub const APART: [(&str, &str); 4] =
+    [("map", "budget"), ("plan", "budget"), ("budget", "partial"), ("budget", "stored")];
+
 /// How often each pair of features was in one case.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
@@ -24,11 +29,11 @@ impl Pairs {
         self.counts.get(&(a.min(b), a.max(b))).copied().unwrap_or(0)
     }
 
-    /// The pairs that were in fewer than `least` cases, with their counts.
+    /// The pairs that can meet and were in fewer than `least` cases, with their counts.
     pub fn rare(&self, least: u32) -> Vec<(&'static str, &'static str, u32)> {
         let pairs = (0..FEATURES.len()).flat_map(|a| (a + 1..FEATURES.len()).map(move |b| (a, b)));
         let counted = pairs.map(|(a, b)| (FEATURES[a], FEATURES[b], self.of(a, b)));
-        counted.filter(|(.., count)| *count < least).collect()
+        counted.filter(|(a, b, count)| *count < least && !APART.contains(&(*a, *b))).collect()
     }
 
     /// A table with a row and a column for each feature.

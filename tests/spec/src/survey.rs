@@ -7,7 +7,7 @@ use crate::comparison::{Finding, Verdict, check_engine};
 use crate::feature::features;
 use crate::generator::generate;
 use crate::law::Law;
-use crate::pairs::Pairs;
+use crate::pairs::{APART, Pairs};
 use crate::run::Run;
 
 /// How often two features should meet.
@@ -59,12 +59,14 @@ impl Survey {
             self.laws.iter().map(|(law, (kept, differ))| format!("{law:?} {kept}/{differ}")).collect();
         format!(
             "{} plans kept the laws, {} differ, {undecided} undecided {:?}, invalid {:?}; \
-             pairs in less than {OFTEN} plans: {}\nlaws (kept/differ): {}",
+             pairs in less than {OFTEN} plans: {}; pairs that cannot meet, because the shares of a budget among plans inside \
+             are not specified: {}\nlaws (kept/differ): {}",
             self.kept,
             self.found.len(),
             self.undecided,
             self.invalid,
             rare.join(", "),
+            APART.map(|(a, b)| format!("{a} {b}")).join(", "),
             laws.join(", ")
         )
     }

@@ -219,8 +219,8 @@ fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(Plan, PlanGraph
 fn restart(step: &mut StepState) {
     let (failure, may_have_acted) =
         step.details.take().map_or((None, false), |details| (details.failure, details.may_have_acted));
-    let StepState { attempt, queued_ms, sent, edition, .. } = *step;
-    *step = StepState { attempt, queued_ms, sent, edition, ..StepState::new(0) };
+    let StepState { attempt, edition, queued_ms, sent, .. } = *step;
+    *step = StepState { attempt, edition, queued_ms, sent, ..StepState::new(0) };
     if failure.is_some() || may_have_acted {
         let details = step.details();
         (details.failure, details.may_have_acted) = (failure, may_have_acted);

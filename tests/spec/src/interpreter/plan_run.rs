@@ -474,7 +474,7 @@ impl PlanRun {
                 let inputs = rendered.map_or(Value::Null, |inputs| inputs.value());
                 let place = world.place(step.action(), &inputs);
                 let is_seen = is_asked && world.cached(self.cache_key(i, &inputs).as_ref()).is_none();
-                found.push((if is_seen { place } else { world.in_free_order([0, usize::MAX])[0] }, path));
+                found.push((if is_seen { place } else { world.place_unasked() }, path));
             }
         }
         for (n, inner) in self.left.iter().enumerate() {

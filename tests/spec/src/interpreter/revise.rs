@@ -42,18 +42,11 @@ impl PlanRun {
     fn is_reopened(&self, i: usize, again: &BTreeSet<usize>) -> bool {
         let step = &self.steps[i];
         let reopened = |n: &usize| step.spec.dependencies.contains(&self.steps[*n].spec.id);
-        match &step.work {
-            Work::Pending => false,
-            Work::Ended(StepStatus::Skipped) => !step.satisfies && again.iter().any(reopened),
-            Work::Ended(_) => false,
-            Work::Ready
-            | Work::Out { .. }
-            | Work::Accepted { .. }
-            | Work::Backoff { .. }
-            | Work::Asked { .. }
-            | Work::Waiting { .. }
-            | Work::Inside => step.part != Part::Undo && again.iter().any(reopened) && !self.is_met(i, again),
+        if step.status() == Some(StepStatus::Skipped) {
+            return !step.satisfies && again.iter().any(reopened);
         }
+        let has_waited = !step.is_ended() && !matches!(step.work, Work::Pending) && step.part != Part::Undo;
+        has_waited && again.iter().any(reopened) && !self.is_met(i, again)
     }
 
     /// - `is_other`: whether it is other work than before.
@@ -69,19 +62,12 @@ impl PlanRun {
     /// Stops what a step is at. Law 4.3: an attempt that is out may be done. A plan inside it ends before this one does.
     pub(super) fn stop(&mut self, i: usize, world: &mut World<'_>) {
         let step = &mut self.steps[i];
-        match &step.work {
-            Work::Inside => {
-                let mut inner = step.plans.pop();
-                inner.iter_mut().for_each(|inner| inner.begin_end(End::cancelled(), world));
-                self.left.extend(inner);
-            }
-            Work::Out { .. } | Work::Accepted { .. } => step.piece().unknown = true,
-            Work::Pending
-            | Work::Asked { .. }
-            | Work::Ready
-            | Work::Backoff { .. }
-            | Work::Waiting { .. }
-            | Work::Ended(_) => {}
+        if matches!(step.work, Work::Out { .. } | Work::Accepted { .. }) {
+            step.piece().unknown = true;
+        } else if matches!(step.work, Work::Inside) {
+            let mut inner = step.plans.pop();
+            inner.iter_mut().for_each(|inner| inner.begin_end(End::cancelled(), world));
+            self.left.extend(inner);
         }
     }
 }

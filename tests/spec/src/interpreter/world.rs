@@ -32,6 +32,8 @@ pub(super) struct World<'c> {
     pub(super) laws: BTreeSet<Law>,
     /// Decides where the laws leave the order free. Without it, things happen in the order of the lists.
     arbiter: Option<StdRng>,
+    /// The place of steps that ask nobody among those that do, where it is always the same.
+    unasked: Option<usize>,
     /// Whether plans inside go on for as long as they can before the plan around them does.
     pub(super) is_inside_first: bool,
 }
@@ -50,6 +52,8 @@ impl<'c> World<'c> {
             cache: BTreeMap::new(),
             laws: BTreeSet::new(),
             arbiter: arbiter.map(StdRng::seed_from_u64),
+            unasked: arbiter
+                .and_then(|seed| [Some(0), Some(usize::MAX), None][usize::try_from(seed / 2 % 3).unwrap_or(2)]),
             is_inside_first: arbiter.is_some_and(|seed| seed % 2 == 1),
         }
     }
@@ -59,6 +63,11 @@ impl<'c> World<'c> {
         let mut things: Vec<T> = things.into_iter().collect();
         self.arbiter.iter_mut().for_each(|arbiter| things.shuffle(arbiter));
         things
+    }
+
+    /// The place of a step that asks nobody among those that do.
+    pub(super) fn place_unasked(&mut self) -> usize {
+        self.unasked.unwrap_or_else(|| self.in_free_order([0, usize::MAX])[0])
     }
 
     /// The place of a question in the order to follow; `usize::MAX` if it is not there.
