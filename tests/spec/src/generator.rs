@@ -27,9 +27,9 @@ pub fn generate(seed: u64) -> Case {
     let document = generator.plan(0);
     generator.deeds();
     if generator.one_in(4) {
-        generator.script.deadline_ms = Some(10_000 + generator.below(120_000));
+        generator.script.deadline_ms = Some(20_000 + generator.below(150_000));
     }
-    if generator.one_in(5) {
+    if generator.one_in(4) {
         generator.script.start_ms = Some(1 + generator.below(60_000));
     }
     if generator.one_in(4) {
@@ -192,7 +192,7 @@ impl Generator {
             let at_ms = self.below(120_000);
             deeds.push(Deed { at_ms, does: Wish::Cancel });
         }
-        if self.one_in(5) {
+        if self.one_in(4) {
             let at_ms = self.below(60_000);
             deeds.push(Deed { at_ms, does: Wish::Pause });
             if self.below(4) > 0 {
@@ -273,7 +273,7 @@ impl Generator {
         }
         match self.below(8) {
             0 if !is_cached => self.repeat(step),
-            1 | 2 if depth < DEPTH_MAX && !self.has_budget => self.map(step, &mut inputs),
+            1..=3 if depth < DEPTH_MAX && !self.has_budget => self.map(step, &mut inputs),
             _ => {}
         }
         if step.contains_key("repeat") {

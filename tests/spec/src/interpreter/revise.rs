@@ -16,7 +16,7 @@ impl PlanRun {
         let step = &self.steps[i];
         let is_same = inputs.as_ref().is_some_and(|inputs| *inputs == step.spec.inputs);
         let is_over = matches!(step.status(), Some(StepStatus::Failed | StepStatus::Skipped));
-        if step.is_ended() && !is_over || is_same && !is_over {
+        if (step.is_ended() || is_same) && !is_over {
             return;
         }
         let mut again = BTreeSet::new();
@@ -34,8 +34,8 @@ impl PlanRun {
             self.steps[i].spec = before;
             return;
         }
-        let is_other = inputs.is_some() && !is_same;
-        again.into_iter().for_each(|n| self.restart(n, is_other && n == i, world));
+        again.into_iter().for_each(|n| self.restart(n, world));
+        self.steps[i].edition += u32::from(inputs.is_some() && !is_same);
     }
 
     /// Whether a step begins again because others do: it waits for them, or was passed over because of them.
@@ -49,11 +49,10 @@ impl PlanRun {
         has_waited && again.iter().any(reopened) && !self.is_met(i, again)
     }
 
-    /// - `is_other`: whether it is other work than before.
-    fn restart(&mut self, i: usize, is_other: bool, world: &mut World<'_>) {
+    fn restart(&mut self, i: usize, world: &mut World<'_>) {
         self.stop(i, world);
         let step = &mut self.steps[i];
-        let (spec, edition) = (step.spec.clone(), step.edition + u32::from(is_other));
+        let (spec, edition) = (step.spec.clone(), step.edition);
         let (pieces, plans) = (std::mem::take(&mut step.pieces), std::mem::take(&mut step.plans));
         let fresh = StepRun::new(spec, step.part);
         *step = StepRun { edition, pieces, plans, begun: step.begun, last_ms: step.last_ms, ..fresh };
