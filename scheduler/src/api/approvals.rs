@@ -65,7 +65,7 @@ impl EditBody {
                 let changes = formats::checked_revision_changes(&revision, id)
                     .map_err(|issues| invalid_request("the revision cannot be made", issues))?;
                 let reason = revision.get("trigger").and_then(Value::as_str).unwrap_or_default().to_owned();
-                Ok(Self { changes, reason, ..Self::default() })
+                Ok(Self { reason, changes, ..Self::default() })
             }
             Ok(_) | Err(_) => Self::parse(body),
         }
