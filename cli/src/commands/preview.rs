@@ -94,12 +94,12 @@ fn step_text(step: &Step, palette: Palette) -> String {
     let action = if step.action.is_empty() { String::new() } else { format!(" · {}", step.action) };
     let described = [step.description.as_str()].into_iter().filter(|text| !text.is_empty());
     let described: String = described.map(|text| format!(" · {}", short(text))).collect();
-    let inputs = match step.inputs.value() {
-        Value::Object(inputs) if !inputs.is_empty() => {
-            let inputs = limits(inputs.iter().filter(|(_, value)| !value.is_null()));
-            palette.tone(Tone::Dim, format!("      {}\n", cut(&inputs, INPUTS_CHARS_MAX)))
-        }
-        _ => String::new(),
+    let value = step.inputs.value();
+    let given = limits(value.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()));
+    let inputs = if given.is_empty() {
+        given
+    } else {
+        palette.tone(Tone::Dim, format!("      {}\n", cut(&given, INPUTS_CHARS_MAX)))
     };
     format!("  {}{action}{described}\n{inputs}", step.id)
 }

@@ -87,7 +87,7 @@ fn scripted_plan(env: &Environment, seed: u64, shards: u16) -> Option<ScriptedPl
 async fn play(env: Arc<Environment>, plan: Arc<ScriptedPlan>, shards: u16, begin_ms: u64) -> SubmissionResult {
     pause(begin_ms).await;
     let link = Link::new(&env, &Arc::new(Process::new(format!("client-{}", plan.prefix))));
-    let Case { mut document, script } = plan.confluent.case.clone();
+    let Case { mut document, script, .. } = plan.confluent.case.clone();
     if let Some(deadline_ms) = script.deadline_ms {
         document["goal"] = json!({"description": plan.prefix, "deadline_ms": env.clock.now_ms() + deadline_ms});
     }
