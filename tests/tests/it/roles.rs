@@ -16,6 +16,7 @@ use goalmill_tests::redis_server::{Options, RedisServer, send};
 use goalmill_tests::wait::{SOON, until_some};
 use goalmill_worker::WorkerOptions;
 use goalmill_worker::executor::{Executor, Kinds};
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use redis::{Value, cmd};
 use serde_json::json;
@@ -131,7 +132,9 @@ async fn broker(server: &RedisServer, role: &str) -> Result<Arc<dyn Broker>> {
 }
 
 pub async fn connection(server: &RedisServer, role: &str) -> Result<MultiplexedConnection> {
-    Ok(redis::Client::open(url(server, role))?.get_multiplexed_async_connection().await?)
+    // A program that blocks on a result waits as long as it says itself.
+    let patient = AsyncConnectionConfig::new().set_response_timeout(None);
+    Ok(redis::Client::open(url(server, role))?.get_multiplexed_async_connection_with_config(&patient).await?)
 }
 
 /// What the server refused, as `user: object`. A refused `CLIENT SETINFO` is harmless: it names the library.

@@ -104,7 +104,8 @@ async fn a_plan_that_a_person_must_agree_to_is_put_before_them_whole() -> Result
 async fn a_model_that_hangs_does_not_hold_a_plan_up_and_its_better_plan_revises_it() -> Result<()> {
     let model = Model::start("", &plan().to_string(), "stop").await?;
     let at = start_with(&model, 100).await?;
-    let goal = json!({"description": "Research the history of the printing press and write a report"});
+    let goal =
+        json!({"description": "Research the history of the printing press and write a report, and say the numbers"});
     let id = accepted(&at, &goal).await?;
     let running = async || at.get(&format!("/v1/plans/{id}")).await.is_ok_and(|plan| plan["planner"] == "rules");
     until(SOON, running).await;
