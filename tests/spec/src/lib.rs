@@ -20,7 +20,7 @@ mod survey;
 
 pub use case::{Case, StoredDocument};
 pub use comparison::{Difference, Finding, Verdict, check_engine};
-pub use confluence::{Confluent, Incomparable, Outcome, confluent, unanswered};
+pub use confluence::{Confluent, Incomparable, Outcome, add_withdrawn, confluent};
 pub use engine_driver::{Stopped, drive};
 pub use feature::{FEATURES, features};
 pub use generator::generate;

@@ -12,7 +12,7 @@ use goalmill_common::id::{Namespace, PlanId};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::wire::{Submission, SubmissionKind};
-use goalmill_spec::{Case, Confluent, Outcome, Run, Script, confluent, hurry, step_ends};
+use goalmill_spec::{Case, Confluent, Outcome, Run, Script, add_withdrawn, confluent, hurry, step_ends};
 use serde_json::json;
 
 use crate::cluster::Cluster;
@@ -161,7 +161,9 @@ fn judge(env: &Environment, ScriptedPlan { prefix, id, confluent: planned }: &Sc
         forked: None,
         laws: Default::default(),
     };
-    if let Some(difference) = by_laws.expected.difference(&Outcome::of(&run, prefix)) {
+    let mut seen = Outcome::of(&run, prefix);
+    add_withdrawn(&mut seen, &by_laws, prefix);
+    if let Some(difference) = by_laws.expected.difference(&seen) {
         let case = serde_json::to_string(&by_laws.case).expect("a case is plain data");
         auditor.report(format!("[laws] `{id}`: {difference}\n  case {case}"));
     }

@@ -34,14 +34,17 @@ impl<'a> DeclaredOutputs<'a, '_> {
     ///
     /// - `step`: the step that has the expression.
     pub(super) fn check(&'a self, step: &'a Step, at: &DocumentPath<'_>, facts: &'a Facts) {
-        for declared in facts.paths.iter().filter_map(|path| self.declared(step, path)) {
+        for path in &facts.paths {
+            let Some(declared) = self.declared(step, path) else { continue };
             if let Look::Missing { name, known, is_certain } = look(&declared.schema, declared.path) {
                 let detail = format!("{} does not give `{}`", declared.giver, shorten(&name));
                 let near = nearest(&name, known.iter().copied());
                 let hint =
                     near.map_or("use an output that it declares".to_owned(), |near| format!("did you mean `{near}`?"));
                 let weight = self.rules.weights.outputs;
-                let weight = if is_certain { weight } else { min_warning(weight) };
+                // A submitted expression with a default has a value, if not the one that is meant; a draft is corrected.
+                let is_tolerated = path.has_default && self.rules.catalogue.is_none();
+                let weight = if is_certain && !is_tolerated { weight } else { min_warning(weight) };
                 self.context.weigh(weight, "OUTPUT_UNKNOWN", at, detail, hint);
             }
         }

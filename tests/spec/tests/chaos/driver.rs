@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use goalmill_common::clock::Clock;
 use goalmill_common::view::PlanView;
 use goalmill_spec::{
-    Confluent, Incomparable, Outcome, Run, Verdict, check_engine, confluent, hurry, shrink, step_ends, unanswered,
+    Confluent, Incomparable, Outcome, Run, Verdict, add_withdrawn, check_engine, confluent, hurry, shrink, step_ends,
 };
 use rand::Rng;
 use serde_json::{Value, json};
@@ -140,20 +140,6 @@ fn shown(view: PlanView, results: &Value) -> Run {
         forked: None,
         laws: Default::default(),
     }
-}
-
-/// Adds the questions that were withdrawn before a worker took them.
-fn add_withdrawn(seen: &mut Outcome, confluent: &Confluent, prefix: &str) {
-    if seen.asks.len() >= confluent.expected.asks.len() {
-        return;
-    }
-    for ask in unanswered(confluent, prefix) {
-        let count = |asks: &[(String, String)]| asks.iter().filter(|other| **other == ask).count();
-        if count(&seen.asks) < count(&confluent.expected.asks) {
-            seen.asks.push(ask);
-        }
-    }
-    seen.asks.sort();
 }
 
 /// The case, made small if the engine alone shows the same, and what the laws say.
