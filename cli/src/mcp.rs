@@ -11,6 +11,6 @@ use crate::exit::{CommandResult, Exit, Failed};
 pub async fn run(context: &CommandContext, writes: bool) -> CommandResult {
     let server =
         McpServer { clients: context.client.clone(), writes, how_to_allow_writes: "`goalmill mcp --allow-writes`" };
-    serve_stdio(server).await.map_err(|error| Failed::other(error.to_string()))?;
+    Box::pin(serve_stdio(server)).await.map_err(|error| Failed::other(error.to_string()))?;
     Ok(Exit::Done)
 }
