@@ -179,8 +179,10 @@ async function everyRole(given, roles) {
     await page.clock.fastForward(60_000);
     await wake(own);
     await settled(page);
-    // A first answer may come late on a busy machine.
-    const again = refused.slice(start).filter((request, at, all) => start + at >= before && all.indexOf(request) < at);
+    // A first answer may come late on a busy machine, and a comparison has two of them for the same plan.
+    const first = name === "compare" ? 2 : 1;
+    const asked = (request, at, all) => all.slice(0, at).filter((other) => other === request).length;
+    const again = refused.slice(start).filter((request, at, all) => start + at >= before && asked(request, at, all) >= first);
     expect(again.length === 0, `${name} asks again for what is refused: ${again.join(", ")}`);
   }
   if (roles !== "scaler") expect(refused.length === 0, `${roles} is refused ${refused.join(", ")}`);
