@@ -1,6 +1,6 @@
 //! Validates expressions: each may refer only to steps that have finished when it is evaluated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_u32;
@@ -214,27 +214,36 @@ impl ExpressionCheck<'_, '_> {
     fn check_undo(&self, step: usize, at: &DocumentPath<'_>, facts: &Facts) {
         let undone = self.plan.steps[step].undoes.as_ref().and_then(|id| self.index.get(id));
         let (Some(undone), Some(rules)) = (undone, self.context.rules) else { return };
-        let mut done = vec![*undone];
-        let mut next = 0;
-        while let Some(step) = done.get(next).copied() {
-            done.extend(
-                self.needs[step as usize].iter().filter(|need| !done.contains(need)).copied().collect::<Vec<_>>(),
-            );
-            next += 1;
+        let read: Vec<(&str, u32)> = facts
+            .paths
+            .iter()
+            .filter(|path| !path.has_default)
+            .filter_map(|path| match path.parts.as_slice() {
+                [root, id, field, _, ..] if root == "steps" && field == "outputs" => {
+                    Some((id.as_str(), *self.index.get(id.as_str())?))
+                }
+                _ => None,
+            })
+            .collect();
+        if read.is_empty() {
+            return;
         }
-        for path in facts.paths.iter().filter(|path| !path.has_default) {
-            let [root, id, field, _, ..] = path.parts.as_slice() else { continue };
-            let Some(other) = self.index.get(id.as_str()).filter(|_| root == "steps" && field == "outputs") else {
-                continue;
-            };
-            if !done.contains(other) {
-                let undone = &self.plan.steps[*undone as usize].id;
-                let detail =
-                    format!("the undo step of `{undone}` reads outputs of `{id}`, which may not have run then");
-                let hint = "read `outputs` and `inputs` of the undone step, or write `| default(…)` after the path";
-                self.context.weigh(rules.weights.outputs, "CONDITIONAL_OUTPUTS", at, detail, hint);
-            }
+        let done = self.needed_for(*undone);
+        for (id, _) in read.into_iter().filter(|(_, other)| !done.contains(other)) {
+            let undone = &self.plan.steps[*undone as usize].id;
+            let detail = format!("the undo step of `{undone}` reads outputs of `{id}`, which may not have run then");
+            let hint = "read `outputs` and `inputs` of the undone step, or write `| default(…)` after the path";
+            self.context.weigh(rules.weights.outputs, "CONDITIONAL_OUTPUTS", at, detail, hint);
         }
+    }
+
+    /// A step and all that it waits for, at whatever remove.
+    fn needed_for(&self, step: u32) -> BTreeSet<u32> {
+        let (mut known, mut open) = (BTreeSet::from([step]), vec![step]);
+        while let Some(step) = open.pop() {
+            open.extend(self.needs[step as usize].iter().copied().filter(|need| known.insert(*need)));
+        }
+        known
     }
 
     /// What steps declare to give, where agents are known.
