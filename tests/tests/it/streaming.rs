@@ -28,6 +28,17 @@ const STEPS: usize = 20;
 const LIMIT: Duration = Duration::from_mins(1);
 /// Characters of one piece of the stream.
 const PIECE: usize = 16;
+/// A rule whose plan still runs when the model answers.
+const RULE: &str = "
+id: watch
+version: 1
+goal_type: watch
+confidence: 0.5
+match: {score: 1.0, signals: [{weight: 1.0, any: [watch the harbour]}]}
+plan:
+  name: Watch the harbour
+  steps: [{id: ship, kind: wait, wait: {event: ship}}]
+";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_step_goes_out_before_a_quarter_of_the_plan_has_arrived() -> Result<()> {
@@ -52,8 +63,7 @@ async fn a_plan_that_is_cut_off_is_not_finished_by_another_planner() -> Result<(
     let model = Model::start(&text[..text.len() / 2], "", "length").await?;
     let at = start(&model).await?;
     // Rules have a plan for this goal, but not the rest of the model's.
-    let id =
-        accepted(&at, &json!({"description": "Research the history of the printing press and write a report"})).await?;
+    let id = accepted(&at, &json!({"description": "Watch the harbour and say the numbers"})).await?;
     until(SOON, async || happened(&at, &id, |event| matches!(event, StepEvent::Completed(_))).await > 0).await;
     model.go_on.notify_one();
     let ended = at.await_end(&id, LIMIT).await?;
@@ -104,9 +114,7 @@ async fn a_plan_that_a_person_must_agree_to_is_put_before_them_whole() -> Result
 async fn a_model_that_hangs_does_not_hold_a_plan_up_and_its_better_plan_revises_it() -> Result<()> {
     let model = Model::start("", &plan().to_string(), "stop").await?;
     let at = start_with(&model, 100).await?;
-    let goal =
-        json!({"description": "Research the history of the printing press and write a report, and say the numbers"});
-    let id = accepted(&at, &goal).await?;
+    let id = accepted(&at, &json!({"description": "Watch the harbour and say the numbers"})).await?;
     let running = async || at.get(&format!("/v1/plans/{id}")).await.is_ok_and(|plan| plan["planner"] == "rules");
     until(SOON, running).await;
     assert_eq!(model.calls.load(Ordering::SeqCst), 1, "the model is still asked");
@@ -130,7 +138,7 @@ async fn a_model_that_hangs_does_not_hold_a_plan_up_and_its_better_plan_revises_
 async fn a_late_plan_that_is_no_better_changes_nothing() -> Result<()> {
     let model = Model::start("", &plan().to_string(), "stop").await?;
     let at = start_with(&model, 100).await?;
-    let id = accepted(&at, &json!({"description": "Plan a trip to Rome"})).await?;
+    let id = accepted(&at, &json!({"description": "Watch the harbour"})).await?;
     let plan_of = async || at.get(&format!("/v1/plans/{id}")).await.unwrap_or_default();
     until(SOON, async || plan_of().await["planner"] == "rules").await;
     model.go_on.notify_one();
@@ -151,7 +159,7 @@ async fn a_late_plan_that_is_no_better_changes_nothing() -> Result<()> {
 async fn a_goal_that_only_a_model_can_plan_or_names_its_planner_waits_for_it() -> Result<()> {
     for goal in [
         json!({"description": "say the numbers"}),
-        json!({"description": "Plan a trip to Rome", "planning": {"planner": "llm"}}),
+        json!({"description": "Watch the harbour", "planning": {"planner": "llm"}}),
     ] {
         let model = Model::start("", &plan().to_string(), "stop").await?;
         let at = start_with(&model, 1).await?;
@@ -244,6 +252,9 @@ async fn start(model: &Model) -> Result<Installation> {
 
 async fn start_with(model: &Model, fallback_after_ms: u64) -> Result<Installation> {
     let mut settings = settings();
+    let rules = tempfile::tempdir()?;
+    std::fs::write(rules.path().join("watch.yaml"), RULE)?;
+    settings.planner.rules_dir = rules.path().display().to_string();
     settings.planner.fallback_after_ms = fallback_after_ms;
     settings.models = vec![model.settings()];
     settings.planner.order = vec!["llm".into(), "rules".into()];
