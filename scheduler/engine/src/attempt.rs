@@ -149,7 +149,7 @@ impl Turn<'_> {
         self.information = information_of(completed.adjustments.as_ref(), suggested);
         let Some(completed) = self.iterate(i, completed) else { return };
         self.emit_step(i, StepEvent::Completed(Box::new(completed)));
-        if self.state.status != PlanStatus::Running || self.state.is_done() || self.state.cleanup.is_some() {
+        if self.state.status != PlanStatus::Running || self.state.is_done() || self.state.cleanup.is_running() {
             return;
         }
         if needs_replan {

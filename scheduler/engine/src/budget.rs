@@ -2,14 +2,13 @@
 
 use goalmill_common::call::CallBudget;
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::Budget;
+use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::number::{to_u32, whole_u64};
 use goalmill_common::plan::Strategy;
 
 use crate::PlanState;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::reserved::ReservedEstimates;
 use crate::state::StepState;
 
 /// A plan or step ends with this code when its budget is used up, or would be.
@@ -49,7 +48,7 @@ impl Turn<'_> {
     /// Whether the outputs of the plan, and the plans inside it with theirs, have too many bytes.
     pub(crate) fn are_outputs_too_large(&self) -> bool {
         let most = self.context.limits.plan_outputs_bytes_max as u64;
-        self.state.total_bytes() > most && !self.state.is_done() && self.state.cleanup.is_none()
+        self.state.total_bytes() > most && !self.state.is_done() && !self.state.cleanup.is_running()
     }
 
     pub(crate) fn fail_for_outputs(&mut self) {
@@ -64,7 +63,7 @@ impl Turn<'_> {
 
     /// Why a step must not start: what it would use up. Clean-up steps are not held to what the plan may spend.
     pub(crate) fn cannot_afford(&self, i: StepIndex) -> Option<Failure> {
-        if self.state.cleanup.is_some() {
+        if self.state.cleanup.is_running() {
             return None;
         }
         self.would_break(i).or_else(|| self.state.would_exceed_budget(i))
@@ -103,7 +102,7 @@ impl PlanState {
     /// their calls may use up where the step has an estimate of its own. A step that can never fit is let through, and
     /// fails when it is dispatched.
     pub(crate) fn fits_budget(&self, i: StepIndex) -> bool {
-        if self.cleanup.is_some() || self.reserved.steps == 0 && self.granted.grants == 0 {
+        if self.cleanup.is_running() || self.reservations.is_empty() {
             return true;
         }
         let reserved = self.reserved_against(i);
@@ -184,17 +183,12 @@ impl PlanState {
     }
 
     /// What steps in flight reserve, as far as this step must leave it alone.
-    pub(crate) fn reserved_against(&self, i: StepIndex) -> ReservedEstimates {
+    pub(crate) fn reserved_against(&self, i: StepIndex) -> Usage {
         let own = self.plan.steps[i].estimates;
         if own.tokens.is_none() && own.cost.is_none() {
-            return self.reserved;
+            return self.reservations.estimates();
         }
-        let extra = self.granted.extra;
-        ReservedEstimates {
-            tokens: self.reserved.tokens.saturating_add(extra.tokens),
-            cost: self.reserved.cost + extra.cost,
-            ..self.reserved
-        }
+        self.reservations.all()
     }
 
     /// Shares of the steps that may start beside step `i`: those of the same phase that do not depend on it. Each `plan`

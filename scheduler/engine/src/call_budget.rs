@@ -17,9 +17,9 @@ use goalmill_common::status::StepStatus;
 use crate::PlanState;
 use crate::budget::BUDGET_EXCEEDED;
 use crate::decide::Turn;
-use crate::grant::CallGrant;
 use crate::graph::StepIndex;
 use crate::report::Spent;
+use crate::reservations::CallGrant;
 
 /// An attempt that waited gets room for so many calls like the one that it waited for, if there is plenty.
 const CALLS_AHEAD: u32 = 4;
@@ -50,7 +50,7 @@ impl PlanState {
                 Usage::default()
             };
             let grant = CallGrant { left, estimated };
-            self.granted.add(&grant);
+            self.reservations.add_grant(&grant);
             self.steps[i].details().grant = Some(grant);
         }
     }
@@ -62,15 +62,15 @@ impl PlanState {
             grant.spend(used);
             let after = *grant;
             // Both are counted, so that the sum never loses its last grant in between.
-            self.granted.add(&after);
-            self.granted.remove(&before);
+            self.reservations.add_grant(&after);
+            self.reservations.remove_grant(&before);
         }
     }
 
     /// Gives back what an attempt that has ended did not use.
     pub(crate) fn release_grant(&mut self, i: StepIndex) {
         if let Some(grant) = self.steps[i].details.as_mut().and_then(|details| details.grant.take()) {
-            self.granted.remove(&grant);
+            self.reservations.remove_grant(&grant);
         }
     }
 
@@ -105,8 +105,8 @@ impl PlanState {
     /// What is used, and what steps in flight may still use up.
     pub(crate) fn taken_by_steps(&self) -> Usage {
         let mut taken = self.usage;
-        taken.add(self.reserved.cost, self.reserved.tokens);
-        taken.add(self.granted.extra.cost, self.granted.extra.tokens);
+        let reserved = self.reservations.all();
+        taken.add(reserved.cost, reserved.tokens);
         taken
     }
 
@@ -131,14 +131,14 @@ impl PlanState {
     fn needs_of_resumed(&self, i: StepIndex) -> impl Iterator<Item = CallNeeds> {
         let is_resumed = move |j: &&StepIndex| **j != i && self.steps[**j].status == StepStatus::Ready;
         let needs = |j: &StepIndex| self.steps[*j].budget_wait()?.wait.needs;
-        self.waits_for_budget.iter().filter(is_resumed).filter_map(needs)
+        self.reservations.waiting().iter().filter(is_resumed).filter_map(needs)
     }
 
     /// Whether another step than this one has reserved something.
     fn is_reserved_beside(&self, i: StepIndex) -> bool {
         self.needs_of_resumed(i).next().is_some()
-            || self.granted.grants > u32::from(self.grant(i).is_some())
-            || self.reserved.steps > 0
+            || self.reservations.grants() > u32::from(self.grant(i).is_some())
+            || self.reservations.has_estimates()
     }
 
     /// Steps that may run beside this one.
@@ -224,10 +224,10 @@ impl Turn<'_> {
 
     /// Lets steps go on that wait for the budget, as far as there is room.
     pub(crate) fn continue_within_budget(&mut self) {
-        if self.state.waits_for_budget.is_empty() || !self.is_active() {
+        if self.state.reservations.waiting().is_empty() || !self.is_active() {
             return;
         }
-        for i in self.state.waits_for_budget.clone() {
+        for i in self.state.reservations.waiting().clone() {
             let needs = self.state.steps[i].budget_wait().and_then(|call| call.wait.needs).unwrap_or_default();
             if self.status_of(i) == StepStatus::Retrying && self.state.may_go_on(i, needs) {
                 self.emit_step(i, StepEvent::Ready);

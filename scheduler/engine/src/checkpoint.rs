@@ -10,11 +10,11 @@ use crate::decide::Turn;
 impl Turn<'_> {
     /// Ends or begins the current phase if that is due. Returns whether anything changed.
     pub(crate) fn move_phase(&mut self) -> bool {
-        let Some(phase) = self.state.phases.get(self.state.phase).copied() else { return false };
+        let Some(phase) = self.state.phases.current_state() else { return false };
         if !self.is_under_way() || (phase.begun && phase.open > 0) {
             return false;
         }
-        let named = Box::new(PhaseNamed { phase: self.state.plan.phases[self.state.phase].id.clone() });
+        let named = Box::new(PhaseNamed { phase: self.state.plan.phases[self.state.phases.current()].id.clone() });
         if phase.open == 0 {
             self.emit_plan(match (phase.begun, phase.failed, phase.completed) {
                 (true, 1.., _) => PlanEvent::PhaseFailed(named),
@@ -22,7 +22,7 @@ impl Turn<'_> {
                 (true, 0, 0) | (false, _, _) => PlanEvent::PhaseSkipped(named),
             });
             if phase.begun {
-                self.request_checkpoint(self.state.phase - 1);
+                self.request_checkpoint(self.state.phases.current() - 1);
             }
             return true;
         }
@@ -30,7 +30,7 @@ impl Turn<'_> {
         if self.state.status == PlanStatus::Replanning {
             return false;
         }
-        let current = self.state.phase;
+        let current = self.state.phases.current();
         self.emit_plan(PlanEvent::PhaseStarted(named));
         for k in 0..self.state.graph.members()[current].len() {
             self.try_unlock(self.state.graph.members()[current][k]);
@@ -78,7 +78,7 @@ impl PlanState {
     /// Whether every step of an iterative plan is final and its last phase ends in a checkpoint.
     pub(crate) fn is_part_due(&self) -> bool {
         let last = self.plan.phases.last().is_some_and(|phase| phase.checkpoint);
-        last && self.phase == self.plan.phases.len() && self.is_done() && self.plan.is_iterative()
+        last && self.phases.current() == self.plan.phases.len() && self.is_done() && self.plan.is_iterative()
     }
 
     /// Whether an iterative plan is replanned at a checkpoint.

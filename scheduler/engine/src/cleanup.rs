@@ -14,14 +14,12 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::UndoOn;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
+use crate::cleanup_state::CleanupRun;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::inner_plans::NOT_UNDONE_MAX;
 use crate::report::Spent;
-use crate::state::Cleanup;
 use crate::{PlanState, SubPlanEnd};
-
-/// Clean-up steps of plans inside that the end of a plan names.
-const NOT_UNDONE_MAX: usize = 20;
 
 impl Turn<'_> {
     /// Ends the plan, once its clean-up steps have run.
@@ -33,7 +31,7 @@ impl Turn<'_> {
         if !self.state.keeps_work(outcome.status) {
             self.skip_needless_undos(&undo, outcome.status);
         }
-        let holds = !(self.state.holders.is_empty() && self.state.stopped.is_empty());
+        let holds = self.state.inner.unended() > 0;
         if undo.is_empty() && !self.state.has_always() && !holds {
             return self.emit_end(outcome);
         }
@@ -186,10 +184,10 @@ impl Turn<'_> {
 
     /// Lets the next undo step begin, or after the last one all `always` steps.
     pub(crate) fn unlock_cleanup(&mut self) {
-        if self.state.cleanup.as_ref().is_some_and(|cleanup| cleanup.is_stopping()) {
+        if self.state.cleanup.is_stopping() {
             return;
         }
-        match self.state.cleanup.as_ref().and_then(|cleanup| cleanup.next_undo()) {
+        match self.state.cleanup.run().and_then(CleanupRun::next_undo) {
             Some(next) if self.state.plan.steps[next].is_cleanup() => self.try_unlock(next),
             Some(holder) => self.undo_kept(holder),
             None => {
@@ -203,7 +201,7 @@ impl Turn<'_> {
     ///
     /// - `why`: why they are; empty when none is open.
     pub(crate) fn finish_cleanup(&mut self, why: &str) {
-        let Some(cleanup) = self.state.cleanup.as_deref().cloned() else { return };
+        let Some(cleanup) = self.state.cleanup.run().cloned() else { return };
         let cancelled = self.cancel_steps("the clean-up has ended", why);
         let failed = self.state.cleanup_not_done();
         let mut outcome = PlanEnded { cancelled, ..cleanup.outcome };
@@ -226,9 +224,9 @@ impl PlanState {
     pub(crate) fn cleanup_not_done(&self) -> Vec<String> {
         let is_open = |i: &&StepIndex| matches!(self.steps[**i].status, StepStatus::Failed | StepStatus::Cancelled);
         let own = self.graph.cleanup_steps().iter().filter(is_open).map(|i| self.plan.steps[*i].id.to_string());
-        let left = self.cleanup.as_ref().map(|cleanup| cleanup.left()).unwrap_or_default();
-        let kept = left.iter().filter(|i| self.kept.contains_key(i)).map(|i| self.plan.steps[*i].id.to_string());
-        own.chain(kept).chain(self.not_undone.iter().cloned()).take(NOT_UNDONE_MAX).collect()
+        let left = self.cleanup.run().map(CleanupRun::left).unwrap_or_default();
+        let kept = left.iter().filter(|i| self.inner.has_kept_of(**i)).map(|i| self.plan.steps[*i].id.to_string());
+        own.chain(kept).chain(self.inner.not_undone().iter().cloned()).take(NOT_UNDONE_MAX).collect()
     }
 
     /// Names of clean-up steps of a plan inside a step, as the plan around it shows them.
@@ -237,21 +235,13 @@ impl PlanState {
         names.into_iter().take(NOT_UNDONE_MAX).map(|name| format!("{step}/{name}")).collect()
     }
 
-    /// Notes clean-up steps of plans inside that did not succeed.
-    pub(crate) fn note_not_undone(&mut self, names: &[String]) {
-        let room = NOT_UNDONE_MAX.saturating_sub(self.not_undone.len());
-        self.not_undone.extend(names.iter().take(room).cloned());
-    }
-
     /// Goes past what the clean-up has undone: an undo step that has ended, a step without a kept plan.
     pub(crate) fn pass_cleanup(&mut self) {
-        let Some(mut cleanup) = self.cleanup.take() else { return };
-        let has_ended = |i: StepIndex| match self.plan.steps[i].is_cleanup() {
-            true => self.steps[i].status.is_final(),
-            false => !self.kept.contains_key(&i) && !self.holders.contains(&i),
-        };
-        cleanup.pass_ended(has_ended);
-        self.cleanup = Some(cleanup);
+        let (plan, steps, inner) = (&self.plan, &self.steps, &self.inner);
+        self.cleanup.pass_ended(|i| match plan.steps[i].is_cleanup() {
+            true => steps[i].status.is_final(),
+            false => !inner.has_kept_of(i) && !inner.is_holder(i),
+        });
     }
 
     /// Whether the end of the plan waits for clean-up steps, or for plans inside it.
@@ -259,16 +249,13 @@ impl PlanState {
         let begun = matches!(self.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
         begun
             && self.start_due_ms().is_none()
-            && self.cleanup.is_none()
-            && !(self.graph.cleanup_steps().is_empty()
-                && self.holders.is_empty()
-                && self.kept.is_empty()
-                && self.stopped.is_empty())
+            && !self.cleanup.is_running()
+            && !(self.graph.cleanup_steps().is_empty() && self.inner.is_empty())
     }
 
     /// Whether the clean-up waits for the plan of a step.
     pub(crate) fn is_stopping(&self, i: StepIndex) -> bool {
-        self.cleanup.as_ref().is_some_and(|cleanup| cleanup.is_stopping()) && self.holders.contains(&i)
+        self.cleanup.is_stopping() && self.inner.is_holder(i)
     }
 
     /// Clean-up steps that are not final.
@@ -283,7 +270,7 @@ impl PlanState {
     /// The undo steps of what was done, for a plan that ends like that: what revisions removed, then the last one that
     /// began first.
     fn to_undo(&self, status: PlanStatus) -> Vec<StepIndex> {
-        let mut undo = self.undoing.clone();
+        let mut undo = self.cleanup.undoing().to_vec();
         undo.extend(self.undos_after(status));
         undo
     }
@@ -311,7 +298,7 @@ impl PlanState {
         });
         // What the plan of a step did is undone before what the undo step of the step itself undoes. A plan that has not
         // ended may be done with its work.
-        let holders: BTreeSet<StepIndex> = self.kept.keys().chain(&self.holders).copied().collect();
+        let holders: BTreeSet<StepIndex> = self.inner.keepers().chain(self.inner.holders()).collect();
         let kept = holders.into_iter().map(|holder| (self.steps[holder].sent, true, holder));
         let mut done: Vec<(u64, bool, StepIndex)> = own.chain(kept).collect();
         done.sort_by(|a, b| b.cmp(a));
@@ -322,7 +309,7 @@ impl PlanState {
     /// itself, when its own plan ended; one that is kept undoes them itself.
     pub(crate) fn is_undone_by(&self, i: StepIndex, undo: StepIndex) -> bool {
         let is_map = self.plan.steps[undo].undoes_map();
-        let by_map = || self.steps[i].status != StepStatus::Completed || self.kept.contains_key(&i);
+        let by_map = || self.steps[i].status != StepStatus::Completed || self.inner.has_kept_of(i);
         self.may_be_done(i) && !(is_map && by_map())
     }
 
@@ -354,15 +341,15 @@ impl PlanState {
     /// Whether a step belongs to a part of the plan that has not begun, or to one that is over.
     pub(crate) fn runs_later(&self, i: StepIndex) -> bool {
         // What a revision took out is undone before other steps begin, and these are open meanwhile.
-        let is_open = self.cleanup.is_none() && !self.plan.steps[i].is_cleanup();
+        let is_open = !self.cleanup.is_running() && !self.plan.steps[i].is_cleanup();
         !is_open && !self.is_its_turn(i)
     }
 
     /// Whether a step may begin as far as the part of the plan goes to which it belongs.
     pub(crate) fn is_its_turn(&self, i: StepIndex) -> bool {
         let spec = &self.plan.steps[i];
-        let Some(cleanup) = &self.cleanup else {
-            return match self.undoing.first() {
+        let Some(cleanup) = self.cleanup.run() else {
+            return match self.cleanup.undoing().first() {
                 Some(next) => *next == i,
                 None => !spec.is_cleanup(),
             };
@@ -378,12 +365,12 @@ impl PlanState {
 
     /// When the plan must end, Unix milliseconds.
     pub(crate) fn end_due_ms(&self) -> u64 {
-        self.cleanup.as_ref().map_or(self.accepted.deadline_ms, |cleanup| cleanup.due_ms)
+        self.cleanup.run().map_or(self.accepted.deadline_ms, |run| run.due_ms)
     }
 
     /// The plan ends when its log has so many events: at first by way of its clean-up, which has as many of its own.
     pub(crate) fn events_end(&self, limits: &Limits) -> u64 {
-        let before = self.cleanup.as_ref().map_or(0, |cleanup| cleanup.began);
+        let before = self.cleanup.run().map_or(0, |run| run.began);
         before.saturating_add(limits.events_max)
     }
 
@@ -394,14 +381,20 @@ impl PlanState {
         let find = |id: &StepId| self.graph.find(id.as_str()).ok_or_else(|| id.clone());
         let undo = started.undo.iter().map(find).collect::<Result<_, _>>()?;
         let outcome = PlanEnded { cancelled: Vec::new(), ..started.outcome.clone() };
-        let stopping = self.holders.len() + self.stopped.len();
-        let mut cleanup = Cleanup::new(outcome, undo, started.due_ms, seq).after(stopping, started.after_inside_ms);
-        cleanup.keeps_undos = self.keeps_work(cleanup.outcome.status);
-        self.cleanup = Some(Box::new(cleanup));
+        let run = CleanupRun {
+            keeps_undos: self.keeps_work(outcome.status),
+            outcome,
+            undo,
+            due_ms: started.due_ms,
+            began: seq,
+            passed: 0,
+            stopping: self.inner.unended(),
+            after_inside_ms: started.after_inside_ms,
+        };
+        self.cleanup.begin(run);
+        self.outcome.begin_undo();
         // By hand, or by a revision.
         self.pass_cleanup();
-        self.undoing.clear();
-        self.kept_as = None;
         Ok(())
     }
 }

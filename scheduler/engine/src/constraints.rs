@@ -60,7 +60,7 @@ impl PlanState {
     /// Whether the step may start beside the steps in flight: their estimates are reserved. A step that can never fit
     /// is let through, and fails when it is dispatched.
     pub(crate) fn fits_reservations(&self, i: StepIndex) -> bool {
-        let is_reserved = self.cleanup.is_none() && (self.reserved.steps > 0 || self.granted.grants > 0);
+        let is_reserved = !self.cleanup.is_running() && !self.reservations.is_empty();
         let Some(monitor) = self.monitor.as_deref().filter(|_| is_reserved) else { return true };
         let reserved_now = self.reserved_against(i);
         monitor.watched.iter().filter(|watched| watched.constraint.hard && watched.is_open()).all(|watched| {

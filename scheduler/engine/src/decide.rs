@@ -66,7 +66,7 @@ impl<'a> Turn<'a> {
     ) -> Self {
         state.meter.begin(part_work_max(&context.limits));
         let (plan_due, had_room, in_turn) = (state.plan_due(), state.has_room(), state.step_in_turn());
-        let (size_before, bytes_before) = (state.size, state.kept_bytes());
+        let (size_before, bytes_before) = (state.size.steps(), state.kept_bytes());
         // The clock of a new owner may be behind that of the one before.
         let now_ms = now_ms.max(state.updated_ms);
         Self {
@@ -242,7 +242,7 @@ impl<'a> Turn<'a> {
     fn emit_attempt(&mut self, i: StepIndex, attempt: u32, event: StepEvent) {
         let before = &self.state.steps[i];
         let (due, flew) = (before.due_ms, before.status.is_in_flight());
-        let reserves = self.state.monitor.is_some() || self.state.reserved.steps > 0 || self.state.granted.grants > 0;
+        let reserves = self.state.monitor.is_some() || !self.state.reservations.is_empty();
         let spec = &self.state.plan.steps[i];
         let (step, phase) = (spec.id.clone(), spec.phase.as_deref().map(Into::into));
         self.emit(Event::Step { step, attempt, phase, event });

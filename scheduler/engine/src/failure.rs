@@ -108,7 +108,7 @@ impl Turn<'_> {
     /// Fails the plan for a reason of its own: that of the planner that advised to abort, for instance. A plan whose outcome
     /// is known keeps it.
     pub(crate) fn fail_plan_because(&mut self, failure: Failure, reason: String) {
-        if self.state.cleanup.is_some() {
+        if self.state.cleanup.is_running() {
             return;
         }
         let cancelled = self.cancel_steps("the plan failed", &reason);
@@ -130,8 +130,8 @@ impl Turn<'_> {
         let open = |turn: &Self| -> Vec<StepIndex> {
             let is_kept = |i: &StepIndex| {
                 let spec = &turn.state.plan.steps[*i];
-                let keeps_undos = turn.state.cleanup.as_ref().is_some_and(|cleanup| cleanup.keeps_undos);
-                keeps && (spec.is_cleanup() || turn.state.holders.contains(i)) || keeps_undos && spec.undoes.is_some()
+                let keeps_undos = turn.state.cleanup.run().is_some_and(|run| run.keeps_undos);
+                keeps && (spec.is_cleanup() || turn.state.inner.is_holder(*i)) || keeps_undos && spec.undoes.is_some()
             };
             turn.state.indices().filter(|i| !turn.status_of(*i).is_final() && !is_kept(i)).collect()
         };
@@ -194,7 +194,7 @@ impl Turn<'_> {
 
     /// Ends a plan whose log is too long, through its clean-up, which may write as many events again.
     pub(crate) fn fail_for_events(&mut self) {
-        if self.state.cleanup.is_some() {
+        if self.state.cleanup.is_running() {
             return self.finish_cleanup("its log is too long (`events_max`)");
         }
         let most = self.context.limits.events_max;

@@ -158,7 +158,7 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
     fn stop(&mut self, plan: &PlanId, parent: Parent) {
         match self.plans.find_plan(plan).map(|key| self.plans.plan_state(key)) {
             None => self.requests.push_back(report_stopped(parent, PlanStatus::Cancelled, None)),
-            Some(state) if state.cleanup.is_some() => {}
+            Some(state) if state.cleanup.is_running() => {}
             Some(state) if state.is_kept() => {
                 let report = report_end(state);
                 self.requests.extend(report);
@@ -246,7 +246,7 @@ pub(crate) fn decide_alone<P: FamilyPlans>(
 /// What the family of a plan has used up.
 fn family_use<P: FamilyPlans>(plans: &P, key: P::Key, work: WorkLimit) -> FamilyUse {
     let root = plans.plan_state(outermost(plans, key));
-    FamilyUse { steps: root.size.saturating_add(root.family_steps), bytes: root.total_bytes(), work }
+    FamilyUse { steps: root.size.steps_with_family(), bytes: root.total_bytes(), work }
 }
 
 impl Turn<'_> {
@@ -259,7 +259,7 @@ impl Turn<'_> {
         if self.state.parent().is_none() {
             return;
         }
-        let steps = self.state.size.saturating_sub(self.size_before);
+        let steps = self.state.size.steps().saturating_sub(self.size_before);
         let bytes = reported_bytes(self.state.kept_bytes()).saturating_sub(reported_bytes(self.bytes_before));
         if steps > 0 || bytes > 0 {
             let grown = FamilyGrew { steps, bytes };
@@ -272,7 +272,7 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::FamilyGrew(Box::new(grown)));
         if self.are_outputs_too_large() {
             self.fail_for_outputs();
-        } else if self.state.size.saturating_add(self.state.family_steps) > self.family_steps_max() {
+        } else if self.state.size.steps_with_family() > self.family_steps_max() {
             self.fail_plan(self.family_too_large());
         }
     }
@@ -297,7 +297,7 @@ impl Turn<'_> {
         let most = self.context.limits.plan_outputs_bytes_max;
         let grown = self.state.kept_bytes().saturating_sub(self.bytes_before);
         let all = self.family.bytes.saturating_add(grown).saturating_add(counted_bytes(bytes));
-        if all <= most as u64 || self.state.cleanup.is_some() {
+        if all <= most as u64 || self.state.cleanup.is_running() {
             return Ok(());
         }
         let message = format!(
@@ -321,16 +321,14 @@ impl Turn<'_> {
 }
 
 impl PlanState {
-    /// Bytes of all outputs that its steps ever gave, and of the plans that started inside it. Recorded inputs have a
-    /// limit of their own in each plan, and count here where a family may have many plans.
+    /// Bytes that the plan keeps: see [`crate::plan_size::PlanSize::kept_bytes`].
     pub(crate) fn kept_bytes(&self) -> u64 {
-        let recorded = if self.parent().is_some() { self.recorded_bytes } else { 0 };
-        self.plans_bytes.saturating_add(self.outputs_bytes as u64).saturating_add(recorded as u64)
+        self.size.kept_bytes(self.parent().is_some())
     }
 
     /// The same, and what the plans inside it report.
     pub(crate) fn total_bytes(&self) -> u64 {
-        self.kept_bytes().saturating_add(self.family_bytes)
+        self.size.total_bytes(self.parent().is_some())
     }
 }
 
@@ -342,17 +340,13 @@ fn report_stopped(parent: Parent, status: PlanStatus, failure: Option<Failure>) 
 /// Reports the end of a sub-plan, or that it is kept, to the step of its parent.
 pub(crate) fn report_end(state: &PlanState) -> Option<FamilyRequest> {
     let parent = state.parent()?.clone();
-    let ended = state.kept_as.as_deref().or_else(|| state.ended())?;
-    let reported = state.usage_reported;
+    let ended = state.outcome.kept().or_else(|| state.ended())?;
     Some(report_to(
         parent,
         SubPlanEnd {
             status: ended.status,
             outputs: state.sub_plan_outputs(),
-            usage: Usage {
-                tokens: state.usage.tokens.saturating_sub(reported.tokens),
-                cost: (state.usage.cost - reported.cost).max(0.0),
-            },
+            usage: state.outcome.unreported(state.usage),
             failure: ended.failure.clone().or_else(|| state.tolerated_failures(ended.status)),
             items: if state.is_kept() { None } else { state.work_of_items() },
             not_undone: state.cleanup_not_done(),

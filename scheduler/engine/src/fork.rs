@@ -91,7 +91,7 @@ impl PlanState {
     /// Whether what a step did was undone, or was to be.
     fn was_undone(&self, i: StepIndex) -> bool {
         let has_begun = |undo: &StepIndex| self.steps[*undo].queued_ms > 0;
-        self.undone_inside.contains(&i) || self.graph.undos_of(i).iter().any(has_begun)
+        self.inner.was_undone(i) || self.graph.undos_of(i).iter().any(has_begun)
     }
 
     /// Steps and all steps that depend on them, directly or indirectly.

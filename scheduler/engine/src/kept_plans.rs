@@ -26,7 +26,7 @@ pub enum KeptFate {
 impl Turn<'_> {
     /// Takes what becomes of this plan.
     pub(crate) fn end_kept(&mut self, fate: KeptFate) -> Result<(), Rejection> {
-        let Some(outcome) = self.state.kept_as.as_deref().cloned() else {
+        let Some(outcome) = self.state.outcome.kept().cloned() else {
             return Err(not_allowed("the plan is not kept"));
         };
         match fate {
@@ -50,8 +50,8 @@ impl Turn<'_> {
 
     /// Asks the next kept plan of a step to undo what it did, the last one first.
     pub(crate) fn undo_kept(&mut self, i: StepIndex) {
-        let Some(attempt) = self.state.kept.get(&i).and_then(|attempts| attempts.last().copied()) else { return };
-        let Some(cleanup) = &self.state.cleanup else { return };
+        let Some(attempt) = self.state.inner.last_kept(i) else { return };
+        let Some(cleanup) = self.state.cleanup.run() else { return };
         let (reason, cancelled) = ("what it did is undone with the plan around it".into(), Vec::new());
         let outcome = PlanEnded { reason, cancelled, ..cleanup.outcome.clone() };
         self.decide_kept(i, attempt, KeptFate::Undone(outcome));
@@ -59,7 +59,7 @@ impl Turn<'_> {
 
     /// Releases the kept plans of all steps: they stay done.
     pub(crate) fn release_kept(&mut self) {
-        let kept: Vec<(StepIndex, u32)> = self.state.kept_attempts().collect();
+        let kept: Vec<(StepIndex, u32)> = self.state.inner.kept().collect();
         for (i, attempt) in kept {
             self.decide_kept(i, attempt, KeptFate::Released);
         }
@@ -90,7 +90,7 @@ impl Turn<'_> {
             not_undone: self.state.named_inside(i, end.not_undone),
         };
         self.emit_plan(PlanEvent::InnerPlanUndone(Box::new(undone)));
-        if self.state.cleanup.is_some() {
+        if self.state.cleanup.is_running() {
             self.unlock_cleanup();
             self.advance_cleanup();
         }
@@ -100,24 +100,24 @@ impl Turn<'_> {
 impl PlanState {
     /// Whether it is done, and kept until the plan around it ends.
     pub fn is_kept(&self) -> bool {
-        self.kept_as.is_some()
+        self.outcome.kept().is_some()
     }
 
     /// Whether it waits for plans inside it that end, or undo what they did.
     pub fn awaits_inside(&self) -> bool {
-        !self.holders.is_empty() || !self.stopped.is_empty() || self.cleanup.is_some() && !self.kept.is_empty()
+        self.inner.unended() > 0 || self.cleanup.is_running() && self.inner.has_kept()
     }
 
     /// Whether a plan that ends like that is kept: it has done what can be undone. The plan around a map undoes what its
     /// items did, but for what plans inside them did.
     pub(crate) fn keeps_work(&self, status: PlanStatus) -> bool {
         let is_done = matches!(status, PlanStatus::Completed | PlanStatus::Partial);
-        if !is_done || self.parent().is_none() || self.kept_as.is_some() {
+        if !is_done || self.parent().is_none() || self.outcome.kept().is_some() {
             return false;
         }
         let is_undone = |i: StepIndex| self.graph.undos_of(i).iter().any(|undo| self.is_undone_by(i, *undo));
         let has_work = || self.graph.undone_steps().any(is_undone);
-        !self.kept.is_empty() || self.plan.collect != Collect::List && has_work()
+        self.inner.has_kept() || self.plan.collect != Collect::List && has_work()
     }
 
     /// The id of the plan that ran for an attempt of a step.
@@ -125,41 +125,24 @@ impl PlanState {
         TokenKey::sub_plan(&self.accepted.plan_id, step, attempt)
     }
 
-    /// The attempts of steps whose plans are kept.
-    pub(crate) fn kept_attempts(&self) -> impl Iterator<Item = (StepIndex, u32)> + '_ {
-        self.kept.iter().flat_map(|(i, attempts)| attempts.iter().map(|attempt| (*i, *attempt)))
-    }
-
-    /// Whether the plan of this attempt of a step is kept.
-    pub(crate) fn has_kept(&self, i: StepIndex, attempt: u32) -> bool {
-        self.kept.get(&i).is_some_and(|attempts| attempts.contains(&attempt))
-    }
-
     pub(crate) fn fold_kept(&mut self, kept: &KeptPlan) {
         if let Some(i) = self.graph.find(kept.step.as_str()) {
-            self.kept.entry(i).or_default().push(kept.attempt);
+            self.inner.keep(i, kept.attempt);
         }
     }
 
     pub(crate) fn fold_stopped(&mut self, stopped: &KeptPlan) {
-        self.stopped.extend(self.graph.find(stopped.step.as_str()).map(|i| (i, stopped.attempt)));
+        if let Some(i) = self.graph.find(stopped.step.as_str()) {
+            self.inner.stop(i, stopped.attempt);
+        }
     }
 
     pub(crate) fn fold_undone(&mut self, time_ms: u64, undone: &UndonePlan) {
         self.usage.add(undone.cost, undone.tokens);
-        self.note_not_undone(&undone.not_undone);
+        self.inner.note_not_undone(&undone.not_undone);
         let Some(i) = self.graph.find(undone.step.as_str()) else { return };
-        if self.stopped.remove(&(i, undone.attempt))
-            && let Some(cleanup) = &mut self.cleanup
-        {
-            cleanup.inside_ended(time_ms);
-        }
-        if let Some(attempts) = self.kept.get_mut(&i) {
-            self.undone_inside.insert(i);
-            attempts.retain(|attempt| *attempt != undone.attempt);
-            if attempts.is_empty() {
-                self.kept.remove(&i);
-            }
+        if self.inner.end_undone(i, undone.attempt) {
+            self.cleanup.inside_ended(time_ms);
         }
         self.pass_cleanup();
     }

@@ -11,18 +11,24 @@
 //! [`Effect::Ready`] step once [`PlanState::can_dispatch`] allows it, checked again after [`Effect::Room`]; and an
 //! answer to every [`Effect::Plan`].
 
+mod capacity;
+mod cleanup_state;
 mod command;
 mod constraint_monitor;
 mod effect;
 
 mod event_variants;
-mod grant;
 mod graph;
 mod implied_criteria;
+mod inner_plans;
 mod judging;
 mod kept_plans;
+mod outcome;
+mod phases;
+mod ready_steps;
 mod received_events;
 mod recorded_calls;
+mod reservations;
 mod state;
 mod step_calls;
 mod step_snapshot;
@@ -63,7 +69,6 @@ mod render;
 mod repeat;
 mod report;
 mod requests;
-mod reserved;
 mod result_amount;
 mod result_cache;
 mod retry;

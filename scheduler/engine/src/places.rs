@@ -87,14 +87,14 @@ impl PlanState {
     /// The plans inside this one that may work: those of its steps, those that are stopped, and kept ones, which may undo
     /// what they did.
     fn plans_inside(&self) -> impl Iterator<Item = PlanId> + '_ {
-        let left = self.kept_attempts().chain(self.stopped.iter().copied());
+        let left = self.inner.kept().chain(self.inner.stopped());
         let left = left.map(|(i, attempt)| self.kept_plan_id(&self.plan.steps[i].id, attempt));
-        self.holders.iter().map(|holder| self.sub_plan_id(*holder)).chain(left)
+        self.inner.holders().map(|holder| self.sub_plan_id(holder)).chain(left)
     }
 
     /// The steps in flight that hold a resource.
     fn holders_of<'s>(&'s self, resource: &'s str) -> impl Iterator<Item = StepIndex> + 's {
-        let is_held = self.resources_held.iter().any(|held| *held > 0);
+        let is_held = self.capacity.holds_resources();
         let steps = is_held.then(|| self.steps_in_flight());
         steps.into_iter().flatten().filter(move |i| self.plan.steps[*i].resource.as_deref() == Some(resource))
     }

@@ -93,7 +93,7 @@ impl PlanState {
 
     /// How the plan ended; `None` before its end.
     pub fn ended(&self) -> Option<&PlanEnded> {
-        self.ended.as_deref()
+        self.outcome.ended()
     }
 
     /// When the plan was accepted, Unix milliseconds.
@@ -149,12 +149,12 @@ impl PlanState {
 
     /// Number of [`PlanState::steps_in_flight`].
     pub fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.capacity.in_flight()
     }
 
     /// Number of steps in flight that take a place: a step that holds a plan takes none.
     pub fn places_taken(&self) -> u32 {
-        self.in_flight - self.holding
+        self.capacity.in_flight() - self.inner.in_flight()
     }
 
     /// Whether the plan's limit allows one more step in flight, as far as its own steps go: see
@@ -189,7 +189,7 @@ impl PlanState {
     /// The ready step of a sequential plan that has its turn: the first one of the list among those whose dependencies
     /// allow them to begin, while none of these has begun.
     pub fn step_in_turn(&self) -> Option<StepIndex> {
-        let first = *self.listed.first()?;
+        let first = self.ready.first_listed()?;
         // One before it waits for what its condition reads.
         let is_overtaking = self.loads.readers().any(|i| i < first && self.steps[i].status == StepStatus::Pending);
         // One that began keeps its turn, also if one before it begins again.
@@ -203,13 +203,13 @@ impl PlanState {
         let is_free = |i: &StepIndex| !self.loads.is_asked(Some(*i));
         let may_start = |i: &StepIndex| is_free(i) && self.may_start_sub_plan(*i);
         let may_run = |i: &StepIndex| if self.runs_inline(*i) { is_free(i) } else { may_start(i) };
-        let wait = || self.ready_waits.iter().copied().find(is_free);
-        let sub_plan = || self.ready_sub_plans.iter().copied().find(may_start);
+        let wait = || self.ready.waits().find(is_free);
+        let sub_plan = || self.ready.sub_plans().find(may_start);
         match self.plan.strategy {
             Strategy::Sequential => self.step_in_turn().filter(|i| self.runs_in_engine(*i) && may_run(i)),
             Strategy::Adaptive | Strategy::Parallel if self.is_limited() => wait().or_else(sub_plan),
             Strategy::Adaptive | Strategy::Parallel => {
-                wait().or_else(|| self.ready_inline.iter().copied().find(is_free)).or_else(sub_plan)
+                wait().or_else(|| self.ready.inline().find(is_free)).or_else(sub_plan)
             }
         }
     }
@@ -225,7 +225,7 @@ impl PlanState {
 
     /// Whether there may be a step for [`Self::next_engine_step`].
     pub(crate) fn has_ready_engine_steps(&self) -> bool {
-        !(self.ready_waits.is_empty() && self.ready_inline.is_empty() && self.ready_sub_plans.is_empty())
+        self.ready.has_engine_step()
     }
 
     fn is_wait(&self, i: StepIndex) -> bool {
@@ -243,7 +243,7 @@ impl PlanState {
         match self.plan.strategy {
             Strategy::Sequential => 1,
             Strategy::Parallel => most,
-            Strategy::Adaptive => self.adaptive_width.width.min(most),
+            Strategy::Adaptive => self.capacity.width().min(most),
         }
     }
 
@@ -288,7 +288,7 @@ impl PlanState {
         if self.is_final() || self.is_kept() {
             return None;
         }
-        if let Some(cleanup) = &self.cleanup {
+        if let Some(cleanup) = self.cleanup.run() {
             return Some(cleanup.due_ms);
         }
         let mut due = self.accepted.deadline_ms.min(self.budget_due_ms());
@@ -322,12 +322,12 @@ impl PlanState {
 
     /// Whether every step is final, but for those of the clean-up, or every step of the clean-up.
     pub(crate) fn is_done(&self) -> bool {
-        if let Some(cleanup) = &self.cleanup {
-            let left = || if cleanup.keeps_undos { self.has_always() } else { self.open_cleanup > 0 };
+        if let Some(cleanup) = self.cleanup.run() {
+            let left = || if cleanup.keeps_undos { self.has_always() } else { self.cleanup.open() > 0 };
             return !cleanup.is_stopping() && cleanup.next_undo().is_none() && !left();
         }
         let done = self.counts.completed + self.counts.failed + self.counts.skipped;
-        self.undoing.is_empty() && done + self.open_cleanup == self.counts.total
+        self.cleanup.undoing().is_empty() && done + self.cleanup.open() == self.counts.total
     }
 
     /// Whether the engine runs the step itself, without a queue.
@@ -344,7 +344,7 @@ impl PlanState {
     /// Whether the step is ready and its resource is free.
     pub(crate) fn is_free(&self, i: StepIndex) -> bool {
         let Some(step) = self.steps.get(i.as_usize()) else { return false };
-        let held = self.graph.resource(i).is_some_and(|resource| self.resources_held[resource] > 0);
+        let held = self.graph.resource(i).is_some_and(|resource| self.capacity.is_held(resource));
         step.status == StepStatus::Ready && !held
     }
 
@@ -365,7 +365,7 @@ impl PlanState {
 
     /// Whether the phase of the step has begun.
     pub(crate) fn is_phase_open(&self, i: StepIndex) -> bool {
-        self.graph.phase(i).is_none_or(|phase| self.phases[phase].begun)
+        self.graph.phase(i).is_none_or(|phase| self.phases.has_begun(phase))
     }
 
     pub(crate) fn join_state(&self, i: StepIndex) -> JoinState {

@@ -35,7 +35,7 @@ impl Turn<'_> {
         let Some(recording) = &self.context.recording else { return };
         let inputs = recording.redaction.redact_json(inputs);
         let bytes = inputs.text().len();
-        if self.state.recorded_bytes.saturating_add(bytes) > recording.plan_bytes_max {
+        if self.state.size.recorded_bytes().saturating_add(bytes as u64) > recording.plan_bytes_max as u64 {
             queued.inputs_bytes = bytes as u64;
         } else if bytes <= self.context.limits.inline_bytes_max {
             queued.inputs = Some(inputs);

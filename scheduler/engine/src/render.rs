@@ -12,9 +12,10 @@ use goalmill_common::status::StepStatus;
 use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PAYLOAD_NEEDED, Scope, ScopedStep};
 use serde_json::{Map, Value, json};
 
+use crate::cleanup_state::CleanupRun;
 use crate::done_work::{DoneWork, Sent};
 use crate::graph::StepIndex;
-use crate::state::{Cleanup, PlanState, StepState};
+use crate::state::{PlanState, StepState};
 
 /// Why an expression has no value now.
 #[derive(Clone, Debug, PartialEq)]
@@ -389,8 +390,8 @@ fn own_names(
 
 /// What a clean-up step sees of its plan: the outcome, or that it runs while the step undoes what a revision removed.
 fn plan_as_seen(state: &PlanState) -> Value {
-    match state.cleanup.as_deref() {
-        Some(Cleanup { outcome: PlanEnded { status, failure, reason, .. }, .. }) => {
+    match state.cleanup.run() {
+        Some(CleanupRun { outcome: PlanEnded { status, failure, reason, .. }, .. }) => {
             json!({"status": status, "failure": failure, "reason": reason})
         }
         None => json!({"status": state.status, "failure": null, "reason": ""}),

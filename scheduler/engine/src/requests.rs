@@ -64,7 +64,7 @@ impl Turn<'_> {
 
     /// Refuses what would change a plan whose outcome is known.
     fn check_cleanup(&self, verb: &Verb) -> Result<(), Rejection> {
-        let Some(cleanup) = &self.state.cleanup else { return Ok(()) };
+        let Some(cleanup) = self.state.cleanup.run() else { return Ok(()) };
         match verb {
             Verb::RetryStep { .. }
             | Verb::SkipStep { .. }
@@ -169,7 +169,7 @@ impl Turn<'_> {
 
     /// Handles the plan's due timer: deadline, budgeted time, approval limit or planner's limit.
     pub(crate) fn handle_plan_timer(&mut self) -> Result<(), Rejection> {
-        if let Some(cleanup) = &self.state.cleanup {
+        if let Some(cleanup) = self.state.cleanup.run() {
             if self.now_ms < cleanup.due_ms {
                 return Err(Rejection::NotDue);
             }

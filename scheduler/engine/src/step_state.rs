@@ -9,8 +9,8 @@ use goalmill_common::plan::Plan;
 use goalmill_common::report::SuggestedAdjustment;
 use goalmill_common::status::StepStatus;
 
-use crate::grant::CallGrant;
 use crate::recorded_calls::StepCalls;
+use crate::reservations::CallGrant;
 
 /// The state of one step. Kept small: rarely used fields are in `details`.
 #[derive(Clone, Debug, PartialEq)]

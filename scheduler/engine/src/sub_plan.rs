@@ -130,12 +130,12 @@ impl Turn<'_> {
 
     pub(crate) fn sub_plan_ended(&mut self, step: &StepId, attempt: u32, end: SubPlanEnd) -> Result<(), Rejection> {
         let i = self.find(step)?;
-        let is_stopped = self.state.stopped.contains(&(i, attempt));
+        let is_stopped = self.state.inner.is_stopped(i, attempt);
         if is_stopped && end.is_kept {
             // Then it is released, and ends.
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
         }
-        if is_stopped || self.state.has_kept(i, attempt) {
+        if is_stopped || self.state.inner.is_kept(i, attempt) {
             // After a restart it says again that it is kept.
             if !end.is_kept {
                 self.kept_plan_ended(i, attempt, end);

@@ -17,7 +17,7 @@ use crate::state::{JoinState, StepState};
 impl Turn<'_> {
     /// Tries to unlock every step.
     pub(crate) fn unlock_steps(&mut self) {
-        if self.state.cleanup.is_some() {
+        if self.state.cleanup.is_running() {
             self.unlock_cleanup();
             return self.advance_cleanup();
         }
@@ -36,7 +36,7 @@ impl Turn<'_> {
                 return;
             }
             // What ended the plan may be true for as long as it lasts.
-            if self.state.cleanup.is_some() {
+            if self.state.cleanup.is_running() {
                 return self.advance_cleanup();
             }
             if let Some(i) = self.finished.pop_front() {
@@ -71,7 +71,7 @@ impl Turn<'_> {
 
     /// Unlocks the next undo step of what a revision removed, or all steps that have waited for the last one.
     fn unlock_after_undo(&mut self) {
-        match self.state.undoing.first() {
+        match self.state.cleanup.undoing().first() {
             Some(next) => self.try_unlock(*next),
             None => self.state.indices().for_each(|i| self.try_unlock(i)),
         }

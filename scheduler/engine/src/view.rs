@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 
 use crate::PlanState;
 use crate::graph::StepIndex;
-use crate::state::{PhaseState, StepState, at};
+use crate::phases::PhaseState;
+use crate::state::{StepState, at};
 
 /// The changing fields of a plan's summary as last written.
 #[derive(Clone, Debug, PartialEq)]
@@ -225,7 +226,7 @@ impl PlanState {
     }
 
     fn phase_views(&self) -> Vec<PhaseView> {
-        let phases = self.plan.phases.iter().zip(&self.phases).enumerate();
+        let phases = self.plan.phases.iter().zip(self.phases.states()).enumerate();
         let show = |(place, (spec, phase)): (usize, (&Phase, &PhaseState))| PhaseView {
             id: spec.id.clone(),
             description: spec.description.clone(),
@@ -239,7 +240,7 @@ impl PlanState {
 
     /// A phase of an ended plan that did not end itself has failed if it had begun, and was skipped otherwise.
     fn phase_status(&self, place: usize, phase: PhaseState) -> PhaseStatus {
-        let is_over = place < self.phase && phase.open == 0;
+        let is_over = place < self.phases.current() && phase.open == 0;
         match (phase.begun, is_over, self.is_final()) {
             (false, false, false) => PhaseStatus::Pending,
             (true, false, false) => PhaseStatus::Running,

@@ -17,13 +17,14 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use super::counts::{recount_steps, transition};
 use super::step::finish;
 use crate::ReplayError;
+use crate::cleanup_state::CleanupState;
 use crate::constraint_monitor::ConstraintMonitor;
-use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::implied_criteria::implied_criteria;
-use crate::plan_size::count_steps;
+use crate::phases::Phases;
+use crate::plan_size::PlanSize;
 use crate::revise;
-use crate::state::{Origin, PhaseState, PlanState, StepState, at};
+use crate::state::{Origin, PlanState, StepState, at};
 use crate::transitions::plan_transition;
 use crate::waiting::{PLANNER_MS, Waiting};
 
@@ -44,8 +45,8 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::HookAsked(asked) => state.waiting.ask_hook(asked),
         PlanEvent::HookDecided(decided) => decide_hook(state, decided),
         PlanEvent::Approved(_) => state.waiting = Waiting::Nothing,
-        PlanEvent::PhaseStarted(_) => state.phases[state.phase].begun = true,
-        PlanEvent::PhaseCompleted(_) | PlanEvent::PhaseFailed(_) | PlanEvent::PhaseSkipped(_) => state.phase += 1,
+        PlanEvent::PhaseStarted(_) => state.phases.begin(),
+        PlanEvent::PhaseCompleted(_) | PlanEvent::PhaseFailed(_) | PlanEvent::PhaseSkipped(_) => state.phases.end(),
         PlanEvent::ReplanTriggered(trigger) => replan(state, seq, trigger),
         PlanEvent::Resumed(_) => resume(state),
         PlanEvent::Rejected(why) => end(state, record.time_ms, PlanStatus::Rejected, None, &why.reason),
@@ -60,10 +61,7 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::PlanValidated(validated) => state.origin.keep_note(&validated.warnings),
         PlanEvent::Extended(extended) => revise::extend(state, record, extended)?,
         PlanEvent::ModelAnswered(answered) => state.usage.add(answered.usage.cost, answered.usage.tokens),
-        PlanEvent::FamilyGrew(grew) => {
-            state.family_steps = state.family_steps.saturating_add(grew.steps);
-            state.family_bytes = state.family_bytes.saturating_add(grew.bytes);
-        }
+        PlanEvent::FamilyGrew(grown) => state.size.grow(grown),
         PlanEvent::EventReceived(event) => state.events.get_or_insert_default().push(event),
         PlanEvent::EventTaken(taken) => state.events.get_or_insert_default().take_inside(&taken.id),
         PlanEvent::ConstraintChanged(changed) => {
@@ -91,15 +89,15 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
 
 /// Checks what the status alone does not tell: whether this event may come here.
 fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), ReplayError> {
-    let current = state.plan.phases.get(state.phase);
+    let current = state.plan.phases.get(state.phases.current());
     let is_current = |name: &str| current.is_some_and(|phase| phase.id == name);
-    let phase = state.phases.get(state.phase).copied().unwrap_or_default();
+    let phase = state.phases.current_state().unwrap_or_default();
     let fits = match event {
         PlanEvent::PlanCreated(_) => !state.origin.created,
         PlanEvent::PlanValidated(_) => state.origin.created,
         PlanEvent::ApprovalRequested(_) => {
             let begun = state.counts.in_progress + state.counts.failed;
-            begun == 0 && state.phase == 0
+            begun == 0 && state.phases.current() == 0
         }
         PlanEvent::HookAsked(asked) => match asked.point {
             HookPoint::OnPlanGenerated => state.waiting == Waiting::Nothing && state.counts.in_progress == 0,
@@ -115,7 +113,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         },
         PlanEvent::JudgementRequested(_) => state.is_done() && state.waiting == Waiting::Nothing,
         PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
-        PlanEvent::CleanupStarted(_) => state.cleanup.is_none(),
+        PlanEvent::CleanupStarted(_) => !state.cleanup.is_running(),
         PlanEvent::Kept(_) => state.keeps_work(PlanStatus::Completed) && !state.is_open(),
         PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
         PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
@@ -206,9 +204,8 @@ fn clean_up(state: &mut PlanState, record: &Record, started: &CleanupStarted) ->
 
 /// The plan waits, done, for the end of the plan around it.
 fn keep(state: &mut PlanState, outcome: &PlanEnded) {
-    state.kept_as = Some(Box::new(outcome.clone()));
-    state.usage_reported = state.usage;
-    state.cleanup = None;
+    state.outcome.keep(outcome, state.usage);
+    state.cleanup.end();
     state.waiting = Waiting::Nothing;
     state.origin.open_until_ms = 0;
     state.revising.end_replan();
@@ -277,14 +274,13 @@ fn change_goal(state: &mut PlanState, changed: &GoalChanged) {
 fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Result<(), ReplayError> {
     let seq = record.seq;
     let plan = Arc::clone(&created.plan);
-    state.size = count_steps(&plan);
+    state.size = PlanSize::new(&plan);
     let graph = PlanGraph::new(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
     state.steps = (0..plan.steps.len()).map(|i| StepState::new(graph.waits(StepIndex::new(i)))).collect();
     state.counts.total = to_u32(plan.steps.len());
     state.counts.pending = state.counts.total;
-    let phase = |members: &Vec<StepIndex>| PhaseState { open: to_u32(members.len()), ..PhaseState::default() };
-    state.phases = graph.members().iter().map(phase).collect();
-    state.resources_held = vec![0; graph.resources()];
+    state.phases = Phases::new(&graph);
+    state.capacity.clear(&graph);
     state.origin = Origin {
         created: true,
         planner: created.planner.clone(),
@@ -294,7 +290,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
         note: None,
         implied: implied_criteria(state, created),
     };
-    state.open_cleanup = to_u32(graph.cleanup_steps().len());
+    state.cleanup = CleanupState::new(to_u32(graph.cleanup_steps().len()));
     state.graph = graph;
     state.plan = plan;
     state.waiting = Waiting::Nothing;
@@ -307,7 +303,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
             step.partial = true;
             step.details().errors.clone_from(errors);
         }
-        state.outputs_bytes = state.outputs_bytes.saturating_add(outputs.text().len());
+        state.size.add_outputs(outputs);
         finish(step, record.time_ms);
         transition(state, i, StepStatus::Pending, StepStatus::Completed, true);
     }
@@ -317,13 +313,11 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
 /// Ends the plan and cancels its open steps; the event lists them.
 fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<&Failure>, reason: &str) {
     stop(state, time_ms, false);
-    state.cleanup = None;
-    state.kept_as = None;
-    state.undoing.clear();
+    state.cleanup.end();
     state.finished_ms = time_ms;
     // The status of each step tells what the end cancelled.
     let (failure, reason, cancelled) = (failure.cloned(), reason.to_owned(), Vec::new());
-    state.ended = Some(Box::new(PlanEnded { status, failure, reason, cancelled }));
+    state.outcome.end(PlanEnded { status, failure, reason, cancelled });
 }
 
 /// Cancels the open steps and whatever the plan waits for.
@@ -331,7 +325,7 @@ fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<
 /// - `keeps_cleanup`: whether the steps of the clean-up stay, and those whose plans end first.
 fn stop(state: &mut PlanState, time_ms: u64, keeps_cleanup: bool) {
     for (i, (spec, step)) in state.plan.steps.iter().zip(&mut state.steps).enumerate() {
-        let is_kept = |i| spec.is_cleanup() || state.holders.contains(&StepIndex::new(i));
+        let is_kept = |i| spec.is_cleanup() || state.inner.is_holder(StepIndex::new(i));
         if step.status.is_final() || keeps_cleanup && is_kept(i) {
             continue;
         }
@@ -340,8 +334,7 @@ fn stop(state: &mut PlanState, time_ms: u64, keeps_cleanup: bool) {
         step.clear_reason();
         finish(step, time_ms);
     }
-    state.granted = GrantedBudgets::default();
-    state.waits_for_budget.clear();
+    state.reservations.clear_grants();
     // The undo step of what a revision removed may be ready or in flight.
     recount_steps(state);
     state.waiting = Waiting::Nothing;

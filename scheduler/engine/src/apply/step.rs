@@ -10,15 +10,13 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
-use goalmill_common::json::json_bytes;
-use goalmill_common::number::to_usize;
 use goalmill_common::plan::OnFailure;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::counts::transition;
 use crate::ReplayError;
 use crate::graph::StepIndex;
-use crate::plan_size::{count_step, count_steps, counted_bytes};
+use crate::plan_size::{count_step, count_steps};
 use crate::revise::{self, into_items, into_plan};
 use crate::state::{JoinState, PlanState, StepHook, StepState, ToldToWait};
 use crate::transitions::step_transition;
@@ -60,20 +58,11 @@ pub(super) fn apply_step(
     }
     fold_step(step, record.time_ms, event);
     step.fold_calls(event);
-    if let StepEvent::Completed(completed) = event {
-        state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());
-        if let (Some(id), Some(events)) = (&completed.event, &mut state.events) {
-            events.take(id);
-        }
-    } else if let StepEvent::Iterated(iterated) = event {
-        state.outputs_bytes = state.outputs_bytes.saturating_add(iterated.outputs.text().len());
-    }
-    if let StepEvent::Queued(queued) = event
-        && let Some(inputs) = &queued.inputs
+    state.size.fold(event);
+    if let StepEvent::Completed(completed) = event
+        && let (Some(id), Some(events)) = (&completed.event, &mut state.events)
     {
-        let by_reference = to_usize(queued.inputs_bytes);
-        let bytes = inputs.text().len().saturating_add(by_reference);
-        state.recorded_bytes = state.recorded_bytes.saturating_add(bytes);
+        events.take(id);
     }
     if state.begun_ms == 0 && event.executes() {
         state.begun_ms = record.time_ms;
@@ -81,15 +70,15 @@ pub(super) fn apply_step(
     state.fold_work(i, old, begins, record, event);
     fold_consequences(state, i, event);
     if let StepEvent::Cancelled(cancelled) = event {
-        state.note_not_undone(&cancelled.not_undone);
+        state.inner.note_not_undone(&cancelled.not_undone);
     }
     let usage = event.usage();
     state.usage.add(usage.cost, usage.tokens);
     adjust_width(state, i, old, record.time_ms, event);
     let is_stopping = state.is_stopping(i);
     transition(state, i, old, next, event.satisfies_dependents());
-    if let Some(cleanup) = state.cleanup.as_mut().filter(|_| is_stopping && next.is_final()) {
-        cleanup.inside_ended(record.time_ms);
+    if is_stopping && next.is_final() {
+        state.cleanup.inside_ended(record.time_ms);
         state.pass_cleanup();
     }
     state.fold_grant(i, event);
@@ -101,10 +90,10 @@ pub(super) fn apply_step(
 fn fold_budget_wait(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
     if let StepEvent::Suspended(suspended) = event {
         if suspended.call.wait.kind == CallWaitKind::Budget {
-            state.waits_for_budget.insert(i);
+            state.reservations.set_waiting(i, true);
         }
-    } else if !matches!(event, StepEvent::Ready) && !state.waits_for_budget.is_empty() {
-        state.waits_for_budget.remove(&i);
+    } else if !matches!(event, StepEvent::Ready) {
+        state.reservations.set_waiting(i, false);
     }
 }
 
@@ -116,15 +105,9 @@ fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
         }
     } else if let (StepEvent::Measured(measured), Some(monitor)) = (event, &mut state.monitor) {
         monitor.add(&measured.measures);
-    } else if let StepEvent::Queued(queued) = event {
-        state.plans_bytes = state.plans_bytes.saturating_add(counted_bytes(queued.plan_bytes));
-    } else if let StepEvent::Suspended(suspended) = event {
-        state.size = state.size.saturating_add(suspended.plan.as_deref().map_or(0, |plan| 1 + count_steps(plan)));
-        let bytes = suspended.plan.as_deref().map_or(0, |plan| json_bytes(plan) as u64);
-        state.plans_bytes = state.plans_bytes.saturating_add(counted_bytes(bytes));
     } else if let StepEvent::Decomposed(decomposed) = event {
         let plan = decomposed.plan.as_deref().cloned();
-        state.size = state.size.saturating_add(1 + plan.as_ref().map_or(0, count_steps));
+        state.size.replace(0, 1 + plan.as_ref().map_or(0, count_steps));
         state.keep_definition(i);
         into_plan(&mut Arc::make_mut(&mut state.plan).steps[i], plan);
     } else if let StepEvent::Expanded(expanded) = event {
@@ -132,7 +115,7 @@ fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
         let step = &mut Arc::make_mut(&mut state.plan).steps[i];
         let before = count_step(step);
         into_items(step, &expanded.plan);
-        state.size = state.size.saturating_add(count_step(step)).saturating_sub(before);
+        state.size.replace(before, count_step(step));
     }
 }
 
@@ -412,9 +395,9 @@ fn adjust_width(state: &mut PlanState, i: StepIndex, old: StepStatus, time_ms: u
     }
     if let StepEvent::Completed(completed) = event {
         let (waited_ms, ran_ms) = durations(&state.steps[i], time_ms, completed);
-        state.adaptive_width.record_success(waited_ms, ran_ms);
+        state.capacity.record_success(waited_ms, ran_ms);
     } else if event.failure().is_some() {
-        state.adaptive_width.record_failure();
+        state.capacity.record_failure();
     }
 }
 

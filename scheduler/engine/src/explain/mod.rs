@@ -91,7 +91,7 @@ impl PlanState {
                 let around = self.parent().map_or("", |parent| parent.plan.as_str());
                 format!("its work is done: it ends with the plan around it, `{around}`, which may have it undone")
             }
-            PlanStatus::Running => match &self.cleanup {
+            PlanStatus::Running => match self.cleanup.run() {
                 Some(cleanup) if cleanup.is_stopping() => {
                     let status = cleanup.outcome.status;
                     format!("it ends as {status} once the plans inside it have ended, and its clean-up steps have run")
@@ -171,7 +171,7 @@ impl PlanState {
         if self.is_phase_open(i) {
             return None;
         }
-        let members = self.graph.members().get(self.phase)?;
+        let members = self.graph.members().get(self.phases.current())?;
         members.iter().copied().filter(|m| !self.status_at(*m).is_final()).min_by_key(|m| rank_of(self.status_at(*m)))
     }
 
@@ -180,8 +180,10 @@ impl PlanState {
         let id = &spec.id;
         let due = if step.due_ms > 0 { rfc3339(step.due_ms) } else { "its end".into() };
         match step.status {
-            StepStatus::Pending if self.cleanup.is_none() && self.undoing.first().is_some_and(|undo| *undo != i) => {
-                let undo = &self.plan.steps[self.undoing[0]].id;
+            StepStatus::Pending
+                if !self.cleanup.is_running() && self.cleanup.undoing().first().is_some_and(|undo| *undo != i) =>
+            {
+                let undo = &self.plan.steps[self.cleanup.undoing()[0]].id;
                 format!("`{id}` waits until `{undo}` has taken back what a revision removed")
             }
             StepStatus::Pending if spec.is_cleanup() && !self.is_its_turn(i) => {
@@ -193,7 +195,7 @@ impl PlanState {
                 dependencies(id.as_str(), more, all, open)
             }
             StepStatus::Pending => {
-                let phase = self.plan.phases.get(self.phase).map_or("", |phase| phase.id.as_str());
+                let phase = self.plan.phases.get(self.phases.current()).map_or("", |phase| phase.id.as_str());
                 format!("`{id}` waits for phase `{phase}` to end")
             }
             StepStatus::Blocked => format!("`{id}` is blocked: {}", step.reason()),
@@ -264,8 +266,8 @@ impl PlanState {
                 self.width()
             );
         }
-        if let Some(first) = self.listed.first().filter(|first| **first != i) {
-            let id = &self.plan.steps[*first].id;
+        if let Some(first) = self.ready.first_listed().filter(|first| *first != i) {
+            let id = &self.plan.steps[first].id;
             return format!(
                 "but the plan is sequential, and `{id}`, which stands before it in the list, has not ended"
             );

@@ -18,7 +18,7 @@ use crate::ReplayError;
 use crate::apply::recount_steps;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::plan_size::count_steps;
-use crate::state::{PhaseState, PlanState, StepState};
+use crate::state::{PlanState, StepState};
 use crate::transitions::is_changeable;
 use crate::waiting::{PLANNER_MS, Waiting};
 
@@ -112,8 +112,8 @@ fn change_steps(state: &mut PlanState, delta: &Delta, time_ms: u64) {
         restart(&mut state.steps[*i]);
         state.done.withdraw(*i);
         // The step that it undoes is gone already.
-        if state.undoes_removed(*i) && !state.undoing.contains(i) {
-            state.undoing.push(*i);
+        if state.undoes_removed(*i) && !state.cleanup.undoing().contains(i) {
+            state.cleanup.undo(vec![*i]);
         }
     }
     for i in delta.skipped.keys() {
@@ -127,12 +127,12 @@ fn change_steps(state: &mut PlanState, delta: &Delta, time_ms: u64) {
     }
     let undoing = state.undos_of(&delta.removed);
     state.settle_work(|i| delta.removed.contains(&i));
-    state.undoing.extend(undoing);
+    state.cleanup.undo(undoing);
     for i in &delta.removed {
         settle(&mut state.steps[*i], StepStatus::Revised, time_ms);
     }
     let steps = &state.steps;
-    state.undoing.retain(|undo| !steps[*undo].status.is_final());
+    state.cleanup.retain_undos(|undo| !steps[undo].status.is_final());
 }
 
 /// Ends the replan that brought the revision. Failures that it did not handle stay deferred.
@@ -152,7 +152,9 @@ fn settle_replan(state: &mut PlanState, revised: &PlanRevised) {
 
 /// - `phases`: those that are new.
 fn replace_plan(state: &mut PlanState, plan: Plan, graph: PlanGraph, phases: &[PhaseAdded]) {
-    state.size = state.size.saturating_add(count_steps(&plan).saturating_sub(count_steps(&state.plan)));
+    // What a revision takes out was there.
+    let before = count_steps(&state.plan);
+    state.size.replace(before, count_steps(&plan).max(before));
     (state.plan, state.graph) = (Arc::new(plan), graph);
     state.follow_work();
     recount(state, phases);
@@ -205,7 +207,7 @@ fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(Plan, PlanGraph
     plan.steps.extend(delta.added.iter().cloned());
     for phase in &delta.phases {
         let place = to_usize(phase.place);
-        if place > plan.phases.len() || place < state.phase {
+        if place > plan.phases.len() || place < state.phases.current() {
             let reason = format!("phase `{}` cannot be inserted at this position", phase.phase);
             return Err(ReplayError::BadPlan { seq, reason });
         }
@@ -235,31 +237,20 @@ fn settle(step: &mut StepState, status: StepStatus, time_ms: u64) {
 /// Recomputes every counter from the steps' statuses.
 fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     for phase in phases {
-        state.phases.insert(to_usize(phase.place), PhaseState::default());
-    }
-    for phase in &mut state.phases {
-        *phase = PhaseState { begun: phase.begun, ..PhaseState::default() };
+        state.phases.insert(to_usize(phase.place));
     }
     let mut counts = Counts::default();
     for i in state.indices() {
         let (open, met) = state.waits_of(i);
         let step = &mut state.steps[i];
         (step.open, step.met) = (open, met);
-        let status = step.status;
-        counts.add(status);
-        if let Some(phase) = state.graph.phase(i) {
-            let phase = &mut state.phases[phase];
-            phase.open += u32::from(!status.is_final());
-            phase.completed += u32::from(status == StepStatus::Completed);
-            phase.failed += u32::from(status == StepStatus::Failed);
-        }
+        counts.add(step.status);
     }
     state.counts = counts;
+    let (graph, steps) = (&state.graph, &state.steps);
+    let phase_of = |i: usize| Some((graph.phase(StepIndex::new(i))?, steps[i].status));
+    state.phases.recount((0..steps.len()).filter_map(phase_of));
     recount_steps(state);
-    // An ended phase with open steps continues in parallel with the current one.
-    for phase in state.phases.iter_mut().take(state.phase).filter(|phase| phase.open > 0) {
-        phase.begun = true;
-    }
 }
 
 impl PlanState {

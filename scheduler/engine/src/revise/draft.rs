@@ -82,7 +82,7 @@ impl<'a> RevisionDraft<'a> {
     fn refuse_lost_undos(&mut self) {
         let state = self.state;
         let removed = self.delta.removed.clone();
-        for i in removed.iter().copied().filter(|i| state.kept_attempts().any(|(kept, _)| kept == *i)) {
+        for i in removed.iter().copied().filter(|i| state.inner.has_kept_of(*i)) {
             let id = &state.plan.steps[i].id;
             let detail = format!("what iterations of `{id}` have done can be undone only when the plan ends");
             self.refuse("STEP_FINAL", detail, format!("skip `{id}` instead"));
@@ -338,8 +338,8 @@ impl<'a> RevisionDraft<'a> {
                 None => return self.refuse_phase(name),
             },
         };
-        let begun = self.state.phases.get(self.state.phase).is_some_and(|phase| phase.begun);
-        if place < self.state.phase + usize::from(begun) {
+        let begun = self.state.phases.current_state().is_some_and(|phase| phase.begun);
+        if place < self.state.phases.current() + usize::from(begun) {
             let detail = format!("phase `{}` would come before one that has begun", phase.id);
             return self.refuse("PHASE_OVER", detail, "put it after the current phase");
         }

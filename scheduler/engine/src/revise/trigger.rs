@@ -71,7 +71,9 @@ impl PlanState {
         let own = self.plan.steps[i].on_failure;
         match own {
             OnFailure::Abort | OnFailure::Replan | OnFailure::AskUser if self.may_be_handled(i) => OnFailure::Continue,
-            OnFailure::Abort | OnFailure::Replan | OnFailure::AskUser if self.cleanup.is_some() => OnFailure::Continue,
+            OnFailure::Abort | OnFailure::Replan | OnFailure::AskUser if self.cleanup.is_running() => {
+                OnFailure::Continue
+            }
             OnFailure::Abort if self.plan.continue_on_failure => OnFailure::Continue,
             OnFailure::Abort if self.plan.revision.is_some() && class == FailureClass::ConstraintViolation => {
                 OnFailure::Replan
