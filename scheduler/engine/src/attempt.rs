@@ -25,7 +25,7 @@ impl PlanState {
     }
 
     fn task_of(&self, i: StepIndex, agent_type: AgentType, inputs: Json, context: &EngineContext) -> Task {
-        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
+        let (spec, step) = (self.plan.step(i), &self.steps[i]);
         let accepted = &self.accepted;
         Task {
             plan: accepted.plan_id.clone(),
@@ -56,7 +56,7 @@ impl PlanState {
     /// The same for all attempts at the same work: one for each iteration, one for each other work that a revision made of the
     /// step, and in an undo step one for all that it undoes.
     fn idempotency_key(&self, i: StepIndex) -> String {
-        let mut key = format!("{}:{}", self.accepted.plan_id, self.plan.steps[i].id);
+        let mut key = format!("{}:{}", self.accepted.plan_id, self.plan.step(i).id);
         if let n @ 1.. = self.steps[i].edition {
             key.push_str(&format!("^{}", n + 1));
         }
@@ -85,7 +85,7 @@ impl Turn<'_> {
             self.propagate();
             return Ok(());
         }
-        if let Some(reason) = self.context.no_callback_address(&self.state.plan.steps[i]) {
+        if let Some(reason) = self.context.no_callback_address(self.state.plan.step(i)) {
             let failure = Failure::new(FailureClass::Permanent, "CALLBACK_ADDRESS_MISSING", reason);
             self.fail_dispatch(i, failure);
             return Ok(());
@@ -145,7 +145,7 @@ impl Turn<'_> {
         let suggested = &completed.suggested_adjustments;
         let is_urgent = suggested.first().is_some_and(|first| first.priority >= URGENT_PRIORITY);
         let is_news = is_urgent || completed.adjustments.is_some();
-        let needs_replan = completed.partial && self.state.plan.steps[i].on_partial == OnPartial::Replan;
+        let needs_replan = completed.partial && self.state.plan.step(i).on_partial == OnPartial::Replan;
         self.information = information_of(completed.adjustments.as_ref(), suggested);
         let Some(completed) = self.iterate(i, completed) else { return };
         self.emit_step(i, StepEvent::Completed(Box::new(completed)));
@@ -164,7 +164,7 @@ impl Turn<'_> {
     /// Returns why outputs do not match what the step declares.
     pub(crate) fn output_mismatch(&mut self, i: StepIndex, outputs: &Json) -> Option<Failure> {
         let outputs = self.with_loaded(i, outputs);
-        let spec = &self.state.plan.steps[i];
+        let spec = self.state.plan.step(i);
         output_check::check_outputs(spec, &outputs, &self.context.limits)
     }
 

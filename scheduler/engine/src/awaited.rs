@@ -38,7 +38,7 @@ impl PlanState {
     /// The decision about the plan as a whole, or about its proposal.
     pub(crate) fn decision_view(&self) -> Option<DecisionView> {
         let (default, failed_step) = match &self.waiting {
-            Waiting::Approval { .. } => (self.plan.approve.unwrap_or_default().default, None),
+            Waiting::Approval { .. } => (self.plan.definition().approve.unwrap_or_default().default, None),
             Waiting::RevisionApproval { .. } => (self.policy().approve.unwrap_or_default().default, None),
             Waiting::Decision { replan } => (ApprovalDefault::Reject, replan.step.clone()),
             Waiting::Plan
@@ -59,7 +59,7 @@ impl PlanState {
         if asks || !awaits_person(step) {
             return None;
         }
-        let approval = self.plan.steps[i].approve.unwrap_or_default();
+        let approval = self.plan.step(i).approve.unwrap_or_default();
         let default = step.suspended().is_none().then_some(approval.default);
         Some(DecisionView { failed_step: None, due_at: at(step.due_ms).map(rfc3339), default })
     }

@@ -33,11 +33,11 @@ impl Turn<'_> {
 
     /// Whether more steps have failed than the plan allows.
     pub(crate) fn has_too_many_failures(&self) -> bool {
-        self.state.plan.failures_max.is_some_and(|most| self.state.counts.failed > most)
+        self.state.plan.definition().failures_max.is_some_and(|most| self.state.counts.failed > most)
     }
 
     pub(crate) fn fail_for_failures(&mut self) {
-        let most = self.state.plan.failures_max.unwrap_or_default();
+        let most = self.state.plan.definition().failures_max.unwrap_or_default();
         let failed = self.state.counts.failed;
         let first = self.state.steps.iter().find_map(StepState::failure);
         let why = first.map(|failure| format!("; the first: {}", failure.message)).unwrap_or_default();
@@ -90,7 +90,7 @@ impl PlanState {
     /// Returns the plan's budget: the tighter of the goal's and the plan's own limits.
     pub(crate) fn budget(&self) -> Budget {
         let goal = self.accepted.goal.budget;
-        let own = self.plan.budget;
+        let own = self.plan.definition().budget;
         Budget {
             tokens: goal.tokens.into_iter().chain(own.tokens).min(),
             cost: goal.cost.into_iter().chain(own.cost).reduce(f64::min),
@@ -130,7 +130,7 @@ impl PlanState {
         if own.tokens.is_none() && own.cost.is_none() {
             return None;
         }
-        if let Some(repeat) = &self.plan.steps[i].repeat {
+        if let Some(repeat) = &self.plan.step(i).repeat {
             // All iterations that it may have.
             let left = repeat.max.saturating_sub(self.steps[i].iteration()) + 1;
             own.tokens = own.tokens.map(|tokens| tokens.saturating_mul(u64::from(left)));
@@ -167,7 +167,8 @@ impl PlanState {
         if all.tokens.is_none() && all.cost.is_none() {
             return None;
         }
-        let shares = if self.plan.strategy == Strategy::Sequential { 1 } else { 1 + self.shares_beside(i) };
+        let shares =
+            if self.plan.definition().strategy == Strategy::Sequential { 1 } else { 1 + self.shares_beside(i) };
         let room = self.unreserved(i);
         Some(CallBudget {
             tokens: all.tokens.and(room.tokens).map(|room| room / u64::from(shares)),
@@ -184,7 +185,7 @@ impl PlanState {
 
     /// What steps in flight reserve, as far as this step must leave it alone.
     pub(crate) fn reserved_against(&self, i: StepIndex) -> Usage {
-        let own = self.plan.steps[i].estimates;
+        let own = self.plan.step(i).estimates;
         if own.tokens.is_none() && own.cost.is_none() {
             return self.reservations.estimates();
         }
@@ -209,7 +210,7 @@ impl PlanState {
                 && !self.steps[at].status.is_in_flight()
                 && self.graph.phase(*j) == self.graph.phase(i)
         };
-        let is_plan = |j: &StepIndex| self.plan.steps[j.as_usize()].starts_plan();
+        let is_plan = |j: &StepIndex| self.plan.step(*j).starts_plan();
         let (plans, others): (Vec<_>, Vec<_>) = self.indices().filter(is_beside).partition(is_plan);
         to_u32(plans.len()) + u32::from(!others.is_empty())
     }

@@ -43,7 +43,7 @@ impl PlanState {
             self.release_grant(i);
         }
         if let Some(left) = given {
-            let estimates = self.plan.steps[i].estimates;
+            let estimates = self.plan.step(i).estimates;
             let estimated = if self.steps[i].status.is_in_flight() {
                 Usage { tokens: estimates.tokens.unwrap_or(0), cost: estimates.cost.unwrap_or(0.0) }
             } else {
@@ -121,7 +121,7 @@ impl PlanState {
         }
         let mut own = self.grant(i).map(CallGrant::extra).unwrap_or_default();
         if self.steps[i].status.is_in_flight() {
-            let estimates = self.plan.steps[i].estimates;
+            let estimates = self.plan.step(i).estimates;
             own.add(estimates.cost.unwrap_or(0.0), estimates.tokens.unwrap_or(0));
         }
         Usage { tokens: taken.tokens.saturating_sub(own.tokens), cost: (taken.cost - own.cost).max(0.0) }
@@ -156,7 +156,7 @@ impl PlanState {
             return None;
         }
         let shares = 2 + self.steps_beside(i);
-        let estimates = self.plan.steps[i].estimates;
+        let estimates = self.plan.step(i).estimates;
         let needs = self.steps[i].budget_wait().and_then(|call| call.wait.needs).unwrap_or_default();
         let tokens = room.tokens.map(|room| match needs.tokens {
             0 => (room / u64::from(shares)).max(estimates.tokens.unwrap_or(0).min(room)),
@@ -199,7 +199,8 @@ impl PlanState {
         if room.tokens.is_none() && room.cost.is_none() {
             return None;
         }
-        let is_alone = self.plan.strategy == Strategy::Sequential || self.plan.max_parallel == Some(1);
+        let is_alone =
+            self.plan.definition().strategy == Strategy::Sequential || self.plan.definition().max_parallel == Some(1);
         let shares = if is_alone { 1 } else { 1 + self.steps_beside(i) };
         let tokens = room.tokens.map(|room| room / u64::from(shares));
         Some(CallBudget { tokens, cost: room.cost.map(|room| room / f64::from(shares)), last: false })

@@ -102,12 +102,12 @@ impl PlanState {
     /// Whether a plan runs for this step: in its place, or for one of its calls.
     pub(crate) fn has_sub_plan(&self, i: StepIndex) -> bool {
         let step = &self.steps[i];
-        step.awaits_plan() || (step.status.is_in_flight() && self.plan.steps[i].kind == StepKind::Plan)
+        step.awaits_plan() || (step.status.is_in_flight() && self.plan.step(i).kind == StepKind::Plan)
     }
 
     /// Starts the plan that a call of the step waits for.
     pub(crate) fn plan_of_call(&self, i: StepIndex) -> Option<FamilyRequest> {
-        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
+        let (spec, step) = (self.plan.step(i), &self.steps[i]);
         let details = step.details.as_deref()?;
         let call = details.suspended.as_deref().filter(|call| call.wait.kind == CallWaitKind::Plan)?;
         let given = details.grant.map(|grant| grant.left).unwrap_or_default();

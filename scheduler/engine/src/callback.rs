@@ -20,7 +20,7 @@ const CALLBACK: &str = "callback";
 impl Turn<'_> {
     /// Ends the part of an attempt that holds a worker: its agent has accepted the task.
     pub(crate) fn suspend_for_callback(&mut self, i: StepIndex, call: SuspendedCall, worker: WorkerId, spent: Spent) {
-        let spec = &self.state.plan.steps[i];
+        let spec = self.state.plan.step(i);
         if !spec.callback {
             let message = "the agent accepted the task for later, and the step has no `callback: true`";
             return self.fail_attempt(i, Failure::new(FailureClass::Permanent, "ANSWER_INVALID", message), spent);
@@ -47,7 +47,7 @@ impl Turn<'_> {
         }
         let status = self.status_of(i);
         let waits = self.state.awaits_callback(i) || status.is_in_flight() && !self.state.runs_in_engine(i);
-        if !waits || !self.state.plan.steps[i].callback || attempt != self.state.steps[i].attempt {
+        if !waits || !self.state.plan.step(i).callback || attempt != self.state.steps[i].attempt {
             return Err(not_allowed(format!("attempt {attempt} of step `{step}` does not wait for a callback")));
         }
         if status == StepStatus::Queued {
@@ -99,7 +99,7 @@ impl PlanState {
 
     /// The token that the callback of an attempt must bring; `None` for a step without one.
     pub fn callback_token(&self, i: StepIndex, attempt: u32, key: TokenKey) -> Option<AttemptToken> {
-        let spec = self.plan.steps.get(i.as_usize()).filter(|spec| spec.callback)?;
+        let spec = self.plan.get(i).filter(|spec| spec.callback)?;
         Some(key.callback_token(&self.accepted, &spec.id, attempt))
     }
 
@@ -107,7 +107,7 @@ impl PlanState {
     pub(crate) fn task_callback(&self, i: StepIndex, context: &EngineContext) -> Option<TaskCallback> {
         let attempt = self.steps[i].attempt;
         let token = self.callback_token(i, attempt, context.token_key)?;
-        let (base, plan, step) = (&context.callback_base, self.id(), &self.plan.steps[i].id);
+        let (base, plan, step) = (&context.callback_base, self.id(), &self.plan.step(i).id);
         Some(TaskCallback { url: format!("{base}/v1/callbacks/{plan}/{step}/{attempt}"), token })
     }
 }

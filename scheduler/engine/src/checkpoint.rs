@@ -14,7 +14,8 @@ impl Turn<'_> {
         if !self.is_under_way() || (phase.begun && phase.open > 0) {
             return false;
         }
-        let named = Box::new(PhaseNamed { phase: self.state.plan.phases[self.state.phases.current()].id.clone() });
+        let named =
+            Box::new(PhaseNamed { phase: self.state.plan.definition().phases[self.state.phases.current()].id.clone() });
         if phase.open == 0 {
             self.emit_plan(match (phase.begun, phase.failed, phase.completed) {
                 (true, 1.., _) => PlanEvent::PhaseFailed(named),
@@ -40,7 +41,7 @@ impl Turn<'_> {
 
     /// Requests a replan after a phase with a checkpoint.
     pub(crate) fn request_checkpoint(&mut self, phase: usize) {
-        let spec = &self.state.plan.phases[phase];
+        let spec = &self.state.plan.definition().phases[phase];
         if !spec.checkpoint || self.state.status != PlanStatus::Running || self.state.is_done() {
             return;
         }
@@ -54,13 +55,15 @@ impl Turn<'_> {
 
     /// Requests the next part of an iterative plan. A paused plan requests it when it is resumed.
     pub(crate) fn request_next_part(&mut self) {
-        if let (PlanStatus::Running, Some(last)) = (self.state.status, self.state.plan.phases.len().checked_sub(1)) {
+        if let (PlanStatus::Running, Some(last)) =
+            (self.state.status, self.state.plan.definition().phases.len().checked_sub(1))
+        {
             self.request_replan_after(last);
         }
     }
 
     fn request_replan_after(&mut self, phase: usize) {
-        let reason = format!("phase `{}` has ended", self.state.plan.phases[phase].id);
+        let reason = format!("phase `{}` has ended", self.state.plan.definition().phases[phase].id);
         self.replan(Trigger::PhaseCheckpoint, None, reason);
     }
 
@@ -77,13 +80,15 @@ impl Turn<'_> {
 impl PlanState {
     /// Whether every step of an iterative plan is final and its last phase ends in a checkpoint.
     pub(crate) fn is_part_due(&self) -> bool {
-        let last = self.plan.phases.last().is_some_and(|phase| phase.checkpoint);
-        last && self.phases.current() == self.plan.phases.len() && self.is_done() && self.plan.is_iterative()
+        let last = self.plan.definition().phases.last().is_some_and(|phase| phase.checkpoint);
+        last && self.phases.current() == self.plan.definition().phases.len()
+            && self.is_done()
+            && self.plan.definition().is_iterative()
     }
 
     /// Whether an iterative plan is replanned at a checkpoint.
     pub(crate) fn is_at_part(&self) -> bool {
-        self.waiting.is_for(Trigger::PhaseCheckpoint) && self.plan.is_iterative()
+        self.waiting.is_for(Trigger::PhaseCheckpoint) && self.plan.definition().is_iterative()
     }
 
     /// Whether an iterative plan has run all its steps and waits for its next part.

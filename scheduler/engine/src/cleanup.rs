@@ -74,7 +74,7 @@ impl Turn<'_> {
             .open_cleanup()
             .filter(|i| !undo.contains(i))
             .filter_map(|i| {
-                let target = self.state.plan.steps[i].undoes.as_ref()?;
+                let target = self.state.plan.step(i).undoes.as_ref()?;
                 let was_done = self.state.graph.find(target.as_str()).is_some_and(|t| self.state.is_undone_by(t, i));
                 let reason = if was_done {
                     format!("the plan ends as {status}: `{target}` stays done")
@@ -104,7 +104,7 @@ impl Turn<'_> {
 
     /// Takes the outputs of a step. Returns them if it is done: an undo step is not before it has undone all that is done.
     pub(crate) fn finish_undo(&mut self, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
-        if self.state.plan.steps[i].undoes.is_none() {
+        if self.state.plan.step(i).undoes.is_none() {
             return Some(completed);
         }
         let StepCompleted { cost, tokens, usage, duration_ms, .. } = completed;
@@ -157,7 +157,7 @@ impl Turn<'_> {
                 for place in self.state.graph.dependent_range(i) {
                     self.try_unlock(self.state.graph.dependent_at(place));
                 }
-                if self.state.plan.steps[i].undoes.is_some() {
+                if self.state.plan.step(i).undoes.is_some() {
                     self.unlock_cleanup();
                 }
             } else if !self.run_next_engine_step() {
@@ -188,7 +188,7 @@ impl Turn<'_> {
             return;
         }
         match self.state.cleanup.run().and_then(CleanupRun::next_undo) {
-            Some(next) if self.state.plan.steps[next].is_cleanup() => self.try_unlock(next),
+            Some(next) if self.state.plan.step(next).is_cleanup() => self.try_unlock(next),
             Some(holder) => self.undo_kept(holder),
             None => {
                 let open: Vec<StepIndex> = self.state.open_cleanup().collect();
@@ -223,22 +223,22 @@ impl PlanState {
     /// Clean-up steps that did not succeed, of this plan and of those inside it, as far as these have told.
     pub(crate) fn cleanup_not_done(&self) -> Vec<String> {
         let is_open = |i: &&StepIndex| matches!(self.steps[**i].status, StepStatus::Failed | StepStatus::Cancelled);
-        let own = self.graph.cleanup_steps().iter().filter(is_open).map(|i| self.plan.steps[*i].id.to_string());
+        let own = self.graph.cleanup_steps().iter().filter(is_open).map(|i| self.plan.step(*i).id.to_string());
         let left = self.cleanup.run().map(CleanupRun::left).unwrap_or_default();
-        let kept = left.iter().filter(|i| self.inner.has_kept_of(**i)).map(|i| self.plan.steps[*i].id.to_string());
+        let kept = left.iter().filter(|i| self.inner.has_kept_of(**i)).map(|i| self.plan.step(*i).id.to_string());
         own.chain(kept).chain(self.inner.not_undone().iter().cloned()).take(NOT_UNDONE_MAX).collect()
     }
 
     /// Names of clean-up steps of a plan inside a step, as the plan around it shows them.
     pub(crate) fn named_inside(&self, i: StepIndex, names: Vec<String>) -> Vec<String> {
-        let step = &self.plan.steps[i].id;
+        let step = &self.plan.step(i).id;
         names.into_iter().take(NOT_UNDONE_MAX).map(|name| format!("{step}/{name}")).collect()
     }
 
     /// Goes past what the clean-up has undone: an undo step that has ended, a step without a kept plan.
     pub(crate) fn pass_cleanup(&mut self) {
         let (plan, steps, inner) = (&self.plan, &self.steps, &self.inner);
-        self.cleanup.pass_ended(|i| match plan.steps[i].is_cleanup() {
+        self.cleanup.pass_ended(|i| match plan.step(i).is_cleanup() {
             true => steps[i].status.is_final(),
             false => !inner.has_kept_of(i) && !inner.is_holder(i),
         });
@@ -264,7 +264,7 @@ impl PlanState {
     }
 
     pub(crate) fn has_always(&self) -> bool {
-        self.open_cleanup().any(|i| self.plan.steps[i].always)
+        self.open_cleanup().any(|i| self.plan.step(i).always)
     }
 
     /// The undo steps of what was done, for a plan that ends like that: what revisions removed, then the last one that
@@ -289,11 +289,11 @@ impl PlanState {
             | PlanStatus::Rejected => return Vec::new(),
         };
         // The plan around a kept one says whether it is undone.
-        if !self.is_kept() && self.plan.undo_on.as_ref().is_some_and(|on| !on.contains(&wanted)) {
+        if !self.is_kept() && self.plan.definition().undo_on.as_ref().is_some_and(|on| !on.contains(&wanted)) {
             return Vec::new();
         }
         let own = self.open_cleanup().filter_map(|i| {
-            let target = self.graph.find(self.plan.steps[i].undoes.as_ref()?.as_str())?;
+            let target = self.graph.find(self.plan.step(i).undoes.as_ref()?.as_str())?;
             self.is_undone_by(target, i).then(|| (self.steps[target].sent, false, i))
         });
         // What the plan of a step did is undone before what the undo step of the step itself undoes. A plan that has not
@@ -308,7 +308,7 @@ impl PlanState {
     /// Whether a step has done something that its undo step takes back. A map that did not complete undid its items
     /// itself, when its own plan ended; one that is kept undoes them itself.
     pub(crate) fn is_undone_by(&self, i: StepIndex, undo: StepIndex) -> bool {
-        let is_map = self.plan.steps[undo].undoes_map();
+        let is_map = self.plan.step(undo).undoes_map();
         let by_map = || self.steps[i].status != StepStatus::Completed || self.inner.has_kept_of(i);
         self.may_be_done(i) && !(is_map && by_map())
     }
@@ -325,7 +325,7 @@ impl PlanState {
 
     /// Whether it is the undo step of a step that a revision removed.
     pub(crate) fn undoes_removed(&self, i: StepIndex) -> bool {
-        let undone = self.plan.steps[i].undoes.as_ref().and_then(|id| self.graph.find(id.as_str()));
+        let undone = self.plan.step(i).undoes.as_ref().and_then(|id| self.graph.find(id.as_str()));
         undone.is_some_and(|undone| self.steps[undone].status == StepStatus::Revised)
     }
 
@@ -341,13 +341,13 @@ impl PlanState {
     /// Whether a step belongs to a part of the plan that has not begun, or to one that is over.
     pub(crate) fn runs_later(&self, i: StepIndex) -> bool {
         // What a revision took out is undone before other steps begin, and these are open meanwhile.
-        let is_open = !self.cleanup.is_running() && !self.plan.steps[i].is_cleanup();
+        let is_open = !self.cleanup.is_running() && !self.plan.step(i).is_cleanup();
         !is_open && !self.is_its_turn(i)
     }
 
     /// Whether a step may begin as far as the part of the plan goes to which it belongs.
     pub(crate) fn is_its_turn(&self, i: StepIndex) -> bool {
-        let spec = &self.plan.steps[i];
+        let spec = self.plan.step(i);
         let Some(cleanup) = self.cleanup.run() else {
             return match self.cleanup.undoing().first() {
                 Some(next) => *next == i,

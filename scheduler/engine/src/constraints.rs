@@ -186,7 +186,7 @@ impl Turn<'_> {
 
     /// A hard limit is passed: planners are asked for a revision, or the plan fails.
     fn handle_broken_limit(&mut self, reason: String) {
-        let may_replan = self.state.plan.revision.is_some() && !self.state.is_done();
+        let may_replan = self.state.plan.definition().revision.is_some() && !self.state.is_done();
         if may_replan && self.state.revisions_left(self.context.limits.revisions_max) > 0 {
             self.relax(&reason);
             return self.replan(Trigger::ConstraintViolation, None, reason);

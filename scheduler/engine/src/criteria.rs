@@ -106,7 +106,7 @@ impl Turn<'_> {
             return self.request_judgement(JudgeKind::Person, doubtful, self.context.limits.approval_ms_max);
         }
         let unmet = of(&[Judgement::Unmet]);
-        let may_revise = self.state.plan.revision.is_some()
+        let may_revise = self.state.plan.definition().revision.is_some()
             && self.state.status == PlanStatus::Running
             && self.state.revisions_left(self.context.limits.revisions_max) > 0;
         if policy == CriteriaPolicy::Require && may_revise && !judging.revision_asked && !unmet.is_empty() {

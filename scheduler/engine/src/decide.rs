@@ -183,7 +183,7 @@ impl<'a> Turn<'a> {
     /// Offers the step of a sequential plan that has its turn, if it is another one or is ready again.
     fn offer_step_in_turn(&mut self) {
         let Some(i) = self.state.step_in_turn().filter(|i| self.state.is_offered(*i)) else { return };
-        let id = &self.state.plan.steps[i].id;
+        let id = &self.state.plan.step(i).id;
         let is_ready =
             |event: &Event| matches!(event, Event::Step { step, event, .. } if step == id && event.makes_ready());
         if self.in_turn != Some(i) || self.records.iter().any(|record| is_ready(&record.event)) {
@@ -243,7 +243,7 @@ impl<'a> Turn<'a> {
         let before = &self.state.steps[i];
         let (due, flew) = (before.due_ms, before.status.is_in_flight());
         let reserves = self.state.monitor.is_some() || !self.state.reservations.is_empty();
-        let spec = &self.state.plan.steps[i];
+        let spec = self.state.plan.step(i);
         let (step, phase) = (spec.id.clone(), spec.phase.as_deref().map(Into::into));
         self.emit(Event::Step { step, attempt, phase, event });
         let after = &self.state.steps[i];
@@ -269,7 +269,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(crate) fn id_of(&self, i: StepIndex) -> StepId {
-        self.state.plan.steps[i].id.clone()
+        self.state.plan.step(i).id.clone()
     }
 
     /// Draws the next of several numbers from the envelope's random number.

@@ -105,7 +105,7 @@ impl Turn<'_> {
             invalid(format!("the sub-plan of the agent is invalid: {}", words.join("; ")))
         };
         let valid = validate::validate_plan(&json.value(), &limits).map_err(|issues| told(&issues))?;
-        let agent_type = &self.state.plan.steps[i].agent_type;
+        let agent_type = &self.state.plan.step(i).agent_type;
         let mut plan = valid.into_plan();
         streaming::route_to(&mut plan, agent_type);
         if let Some(refusal) = self.context.cards.refusal_of_plan(&plan) {
@@ -117,6 +117,6 @@ impl Turn<'_> {
 
     /// Whether a step may be decomposed.
     pub(crate) fn may_decompose(&self, i: StepIndex) -> bool {
-        self.state.plan.steps[i].kind.needs_worker()
+        self.state.plan.step(i).kind.needs_worker()
     }
 }

@@ -237,7 +237,7 @@ impl PlanState {
 
     /// The step that an undo step undoes.
     fn undone_step(&self, undo: StepIndex) -> Option<StepIndex> {
-        self.plan.steps[undo].undoes.as_ref().and_then(|id| self.graph.find(id.as_str()))
+        self.plan.step(undo).undoes.as_ref().and_then(|id| self.graph.find(id.as_str()))
     }
 
     /// What the work gave that an undo step undoes next; none where nobody knows.
@@ -261,9 +261,9 @@ impl PlanState {
 
     /// Who has done what an undo step undoes. `None` if the undo step is for another agent than the step.
     pub(crate) fn doer(&self, undo: StepIndex) -> Option<&AgentType> {
-        let own = &self.plan.steps[undo].agent_type;
+        let own = &self.plan.step(undo).agent_type;
         let (target, work) = self.work_to_undo(undo)?;
-        let is_same = self.plan.steps[target].agent_type == *own
+        let is_same = self.plan.step(target).agent_type == *own
             || self
                 .done
                 .work
@@ -280,7 +280,7 @@ impl PlanState {
     /// Whether an undo step has more to undo than what it undoes now.
     pub(crate) fn undoes_more(&self, undo: StepIndex) -> bool {
         // What a map did before it began again was undone by the plan of its items.
-        if self.definition(undo).undoes_map() {
+        if self.plan.defined(undo).undoes_map() {
             return false;
         }
         let work = self.undone_step(undo).and_then(|target| self.done.work.get(&target));
@@ -307,12 +307,12 @@ impl PlanState {
 
     /// What the items of this plan have done, for the undo step of the map that it runs for.
     pub(crate) fn work_of_items(&self) -> Option<Vec<ItemWork>> {
-        if self.plan.collect != Collect::List || !self.graph.has_undos() {
+        if self.plan.definition().collect != Collect::List || !self.graph.has_undos() {
             return None;
         }
         let mut done: Vec<(u64, ItemWork)> = Vec::new();
         for (i, work) in &self.done.work {
-            let own = &self.plan.steps[*i].agent_type;
+            let own = &self.plan.step(*i).agent_type;
             done.extend(work.done().map(|work| {
                 let agent_type = Some(&work.agent_type).filter(|agent_type| *agent_type != own).cloned();
                 let unknown = work.outputs == GivenOutputs::Unknown;

@@ -32,7 +32,7 @@ impl Turn<'_> {
     /// Puts the plan of its items in the place of a map. Returns whether the step goes on as a `plan` step: it does not
     /// when it waits for payloads, failed, or has no items.
     pub(crate) fn expand(&mut self, i: StepIndex) -> bool {
-        let Some(map) = self.state.plan.steps[i].for_each.clone() else { return true };
+        let Some(map) = self.state.plan.step(i).for_each.clone() else { return true };
         let plan = match self.plan_of_items(i, &map) {
             Ok(plan) => plan,
             Err(why) => {
@@ -59,7 +59,7 @@ impl Turn<'_> {
     }
 
     fn plan_of_items(&mut self, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
-        let plan = if self.state.plan.steps[i].undoes_map() {
+        let plan = if self.state.plan.step(i).undoes_map() {
             self.undo_of_items(i, map)?
         } else {
             let items = render::for_each(self.state, i, self.now_ms, map, &self.context.limits)?;
@@ -76,11 +76,11 @@ impl Turn<'_> {
     /// The plan that undoes what the items of a completed map have done, the last one first.
     fn undo_of_items(&mut self, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
         let limits = &self.context.limits;
-        let spec = &self.state.plan.steps[i];
+        let spec = self.state.plan.step(i);
         let target = spec.undoes.as_ref().and_then(|id| self.state.graph.find(id.as_str()));
         let outputs = target.and_then(|target| self.state.steps[target].outputs.as_ref()).map(Json::value);
         let (Some(target), Some(Value::Array(outputs))) = (target, outputs) else { return Ok(Plan::default()) };
-        let items = self.state.plan.steps[target].plan.as_deref();
+        let items = self.state.plan.step(target).plan.as_deref();
         let done = self.state.items_done(target).map_or_else(|| items_with_outputs(&outputs), <[ItemWork]>::to_vec);
         let template = Step { undoes: None, ..template(spec, map) };
         self.check_room_of_items(&template, done.len()).map_err(Unrendered::Failed)?;
@@ -112,7 +112,7 @@ impl Turn<'_> {
 
     /// The step that undoes the items of a map.
     fn undo_template(&self, i: StepIndex) -> Option<&Step> {
-        self.state.undo_of(i).map(|undo| &self.state.plan.steps[undo]).filter(|undo| undo.undoes_map())
+        self.state.undo_of(i).map(|undo| self.state.plan.step(undo)).filter(|undo| undo.undoes_map())
     }
 
     /// The undo steps of the items of a map, which run when its plan fails or is cancelled.
@@ -151,7 +151,7 @@ impl Turn<'_> {
     /// The plan with one step for each item. Values are literal in it, so that nothing is rendered twice.
     fn items_of(&mut self, i: StepIndex, map: &ForEach, items: &[Value]) -> Result<Plan, Unrendered> {
         let limits = &self.context.limits;
-        let spec = &self.state.plan.steps[i];
+        let spec = self.state.plan.step(i);
         let reads = render::bytes_seen(self.state, i, map);
         if reads.saturating_mul(items.len()) > ITEM_READS_MAX {
             let message = format!(
@@ -183,11 +183,11 @@ impl Turn<'_> {
         }
         let undos = Self::undos_of_items(undo, &steps);
         steps.extend(undos);
-        let undo_on = self.state.plan.undo_on.as_ref();
+        let undo_on = self.state.plan.definition().undo_on.as_ref();
         let undo_on = undo_on.map(|on| if on.is_empty() { Vec::new() } else { UNDO_ON.into() });
         self.work.add(bytes.bytes, 0);
         Ok(Plan {
-            name: self.state.plan.steps[i].id.to_string(),
+            name: self.state.plan.step(i).id.to_string(),
             max_parallel: map.max_parallel,
             collect: Collect::List,
             undo_on,

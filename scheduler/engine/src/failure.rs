@@ -129,7 +129,7 @@ impl Turn<'_> {
         let keeps = self.state.runs_cleanup();
         let open = |turn: &Self| -> Vec<StepIndex> {
             let is_kept = |i: &StepIndex| {
-                let spec = &turn.state.plan.steps[*i];
+                let spec = turn.state.plan.step(*i);
                 let keeps_undos = turn.state.cleanup.run().is_some_and(|run| run.keeps_undos);
                 keeps && (spec.is_cleanup() || turn.state.inner.is_holder(*i)) || keeps_undos && spec.undoes.is_some()
             };
@@ -150,7 +150,7 @@ impl Turn<'_> {
     ///   turn.
     fn cancel_attempts(&mut self, why: &str, keeps: bool) {
         for i in self.state.indices() {
-            let is_kept = keeps && self.state.plan.steps[i].is_cleanup();
+            let is_kept = keeps && self.state.plan.step(i).is_cleanup();
             let may_begin = is_kept && matches!(self.status_of(i), StepStatus::Ready | StepStatus::Retrying);
             if !self.status_of(i).is_in_flight() && !self.state.steps[i].awaits_plan() && !may_begin {
                 continue;
@@ -206,9 +206,9 @@ impl Turn<'_> {
 impl PlanState {
     /// The steps that run when this one has failed.
     fn handlers(&self, i: StepIndex) -> impl Iterator<Item = StepIndex> {
-        let id = &self.plan.steps[i].id;
+        let id = &self.plan.step(i).id;
         let live = |d: &StepIndex| self.steps[*d].status != StepStatus::Revised;
-        let handles = |d: &StepIndex| self.plan.steps[*d].handles_failure_of(id);
+        let handles = |d: &StepIndex| self.plan.step(*d).handles_failure_of(id);
         self.graph.dependents(i).iter().copied().filter(live).filter(handles)
     }
 
@@ -254,12 +254,12 @@ impl PlanState {
         let errors = self.indices().filter_map(|i| Some((i, error(i).or_else(|| self.steps[i].errors().first())?)));
         let errors: Vec<(StepIndex, &Failure)> = errors.collect();
         let (i, first) = errors.first()?;
-        let all = self.plan.steps.iter().filter(|step| !step.is_cleanup()).count();
-        let what = if self.plan.collect == Collect::List { "items" } else { "steps" };
+        let all = self.plan.steps().filter(|step| !step.is_cleanup()).count();
+        let what = if self.plan.definition().collect == Collect::List { "items" } else { "steps" };
         let message = format!(
             "{} of {all} {what} did not succeed; the first, `{}`: {}",
             errors.len(),
-            self.plan.steps[*i].id,
+            self.plan.step(*i).id,
             first.message
         );
         Some(Failure {
@@ -279,7 +279,7 @@ impl PlanState {
         };
         let i = self.failed_steps().find(ends_plan)?;
         let unknown = || Failure::new(FailureClass::Permanent, "STEP_FAILED", "it failed");
-        Some((self.plan.steps[i].id.clone(), self.steps[i].failure().cloned().unwrap_or_else(unknown)))
+        Some((self.plan.step(i).id.clone(), self.steps[i].failure().cloned().unwrap_or_else(unknown)))
     }
 }
 

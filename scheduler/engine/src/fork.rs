@@ -37,16 +37,16 @@ pub fn fork(
         again.insert(i.ok_or_else(|| Rejection::UnknownStep { step: id.clone() })?);
     }
     let again = state.with_descendants(again);
-    let is_kept = |i: &StepIndex| !again.contains(i) && !state.plan.steps[*i].is_cleanup();
+    let is_kept = |i: &StepIndex| !again.contains(i) && !state.plan.step(*i).is_cleanup();
     let kept = state.indices().filter(is_kept).filter_map(|i| {
         let at = &state.steps[i];
         let outputs = at.outputs.clone().filter(|_| at.status == StepStatus::Completed)?;
-        Some((state.plan.steps[i].id.clone(), outputs))
+        Some((state.plan.step(i).id.clone(), outputs))
     });
     let kept: BTreeMap<StepId, Json> = kept.collect();
-    let is_partial = |i: &StepIndex| state.steps[*i].partial && kept.contains_key(&state.plan.steps[*i].id);
+    let is_partial = |i: &StepIndex| state.steps[*i].partial && kept.contains_key(&state.plan.step(*i).id);
     let partial = state.indices().filter(is_partial);
-    let partial = partial.map(|i| (state.plan.steps[i].id.clone(), state.steps[i].errors().to_vec())).collect();
+    let partial = partial.map(|i| (state.plan.step(i).id.clone(), state.steps[i].errors().to_vec())).collect();
     let fork = Fork {
         plan: accepted.plan_id.clone(),
         revision: state.revision,

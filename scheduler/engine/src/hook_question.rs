@@ -36,12 +36,12 @@ impl PlanState {
             }),
             Some(i) => self.describe_step(i, asked, context),
         };
-        let step = step.map(|i| self.plan.steps[i].id.clone());
+        let step = step.map(|i| self.plan.step(i).id.clone());
         Some(HookQuestion { id: asked.id.clone(), point: asked.point, step, data: Json::of(&data) })
     }
 
     fn describe_step(&self, i: StepIndex, asked: &HookAsked, context: &EngineContext) -> serde_json::Value {
-        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
+        let (spec, step) = (self.plan.step(i), &self.steps[i]);
         let inputs =
             render::inputs(self, i, self.steps[i].queued_ms, &context.limits).ok().map(|inputs| inputs.value());
         let mut data = json!({

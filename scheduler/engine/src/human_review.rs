@@ -93,7 +93,7 @@ impl Turn<'_> {
     }
 
     pub(crate) fn decide_by_default(&mut self, i: StepIndex) {
-        let default = self.state.plan.steps[i].approve.unwrap_or_default().default;
+        let default = self.state.plan.step(i).approve.unwrap_or_default().default;
         match default {
             ApprovalDefault::Approve => self.approve_step(i, "approval timed out".into()),
             ApprovalDefault::Reject => self.reject_step(i, "approval timed out"),
@@ -112,7 +112,7 @@ impl Turn<'_> {
 
     /// Asks the step's question. Returns whether the step waits for the answer.
     pub(crate) fn ask_step(&mut self, i: StepIndex) -> bool {
-        let Some(ask) = self.state.plan.steps[i].ask.clone() else { return false };
+        let Some(ask) = self.state.plan.step(i).ask.clone() else { return false };
         if self.state.answer(i).is_some() {
             return false;
         }
@@ -155,7 +155,7 @@ impl Turn<'_> {
             self.propagate();
             return Ok(());
         }
-        let ask = self.state.plan.steps[i].ask.clone().expect("only a step with a question asks one");
+        let ask = self.state.plan.step(i).ask.clone().expect("only a step with a question asks one");
         self.check_answer(&ask, &answer)?;
         self.answer_step(i, answer, false, reason);
         self.propagate();
@@ -182,7 +182,7 @@ impl Turn<'_> {
 
     /// Continues the step with the answer, as its outputs or as one of its inputs.
     fn answer_step(&mut self, i: StepIndex, answer: Json, by_default: bool, reason: String) {
-        let ask = self.state.plan.steps[i].ask.as_ref();
+        let ask = self.state.plan.step(i).ask.as_ref();
         let is_result = ask.is_none_or(|ask| ask.into.is_none());
         let answered = StepAnswered { answer: answer.clone(), by_default, reason };
         self.emit_step(i, StepEvent::Answered(Box::new(answered)));
@@ -206,7 +206,7 @@ impl Turn<'_> {
 
     /// Applies the default of a step's question that nobody answered in time.
     pub(crate) fn answer_step_by_default(&mut self, i: StepIndex) {
-        let default = self.state.plan.steps[i].ask.as_ref().and_then(|ask| ask.default.clone());
+        let default = self.state.plan.step(i).ask.as_ref().and_then(|ask| ask.default.clone());
         match default {
             Some(answer) => self.answer_step(i, answer, true, "nobody answered in time".into()),
             None => {

@@ -117,7 +117,7 @@ impl PlanState {
         }
         let is_undone = |i: StepIndex| self.graph.undos_of(i).iter().any(|undo| self.is_undone_by(i, *undo));
         let has_work = || self.graph.undone_steps().any(is_undone);
-        self.inner.has_kept() || self.plan.collect != Collect::List && has_work()
+        self.inner.has_kept() || self.plan.definition().collect != Collect::List && has_work()
     }
 
     /// The id of the plan that ran for an attempt of a step.

@@ -29,6 +29,7 @@ mod ready_steps;
 mod received_events;
 mod recorded_calls;
 mod reservations;
+mod running_plan;
 mod state;
 mod step_calls;
 mod step_snapshot;

@@ -55,7 +55,7 @@ impl Turn<'_> {
     /// The stored payloads in a step's outputs that its `output_schema` or `expected_outputs` describe, and that are not
     /// loaded.
     pub(crate) fn unloaded_outputs(&self, i: StepIndex, outputs: &Json) -> Vec<NeededPayload> {
-        let spec = &self.state.plan.steps[i];
+        let spec = self.state.plan.step(i);
         let is_read = spec.output_schema.is_some() || spec.repeat.is_some();
         let is_checked = is_read || !spec.expected_outputs.is_empty();
         if !is_checked || !blob_ref::may_contain(outputs) {
@@ -139,7 +139,7 @@ impl Turn<'_> {
             return self.handle(*held);
         }
         let step = &self.state.steps[i];
-        let (status, is_plan) = (step.status, self.state.plan.steps[i].kind == StepKind::Plan);
+        let (status, is_plan) = (step.status, self.state.plan.step(i).kind == StepKind::Plan);
         if status == StepStatus::Pending {
             self.try_unlock(i);
         } else if status == StepStatus::Ready {

@@ -66,7 +66,7 @@ fn visit_inside<P: FamilyPlans>(plans: &P, key: P::Key, mut visit: impl FnMut(P:
 /// Whether no step of another plan of the family holds the resource of this one. A step that holds the plan in which it is
 /// keeps the resource for it.
 fn is_resource_free<P: FamilyPlans>(plans: &P, key: P::Key, step: StepIndex) -> bool {
-    let Some(resource) = plans.plan_state(key).plan.steps[step].resource.as_deref() else { return true };
+    let Some(resource) = plans.plan_state(key).plan.step(step).resource.as_deref() else { return true };
     let (mut around, mut root) = (Vec::new(), key);
     while let Some(above) = plan_above(plans, root) {
         let parent = plans.plan_state(root).parent().map(|parent| (parent.plan.clone(), parent.step.clone()));
@@ -77,7 +77,7 @@ fn is_resource_free<P: FamilyPlans>(plans: &P, key: P::Key, step: StepIndex) -> 
     visit_inside(plans, root, |at| {
         let state = plans.plan_state(at);
         let is_around =
-            |i: StepIndex| around.iter().any(|(plan, id)| plan == state.id() && *id == state.plan.steps[i].id);
+            |i: StepIndex| around.iter().any(|(plan, id)| plan == state.id() && *id == state.plan.step(i).id);
         is_free &= !state.holders_of(resource).any(|i| !is_around(i));
     });
     is_free
@@ -88,7 +88,7 @@ impl PlanState {
     /// what they did.
     fn plans_inside(&self) -> impl Iterator<Item = PlanId> + '_ {
         let left = self.inner.kept().chain(self.inner.stopped());
-        let left = left.map(|(i, attempt)| self.kept_plan_id(&self.plan.steps[i].id, attempt));
+        let left = left.map(|(i, attempt)| self.kept_plan_id(&self.plan.step(i).id, attempt));
         self.inner.holders().map(|holder| self.sub_plan_id(holder)).chain(left)
     }
 
@@ -96,6 +96,6 @@ impl PlanState {
     fn holders_of<'s>(&'s self, resource: &'s str) -> impl Iterator<Item = StepIndex> + 's {
         let is_held = self.capacity.holds_resources();
         let steps = is_held.then(|| self.steps_in_flight());
-        steps.into_iter().flatten().filter(move |i| self.plan.steps[*i].resource.as_deref() == Some(resource))
+        steps.into_iter().flatten().filter(move |i| self.plan.step(*i).resource.as_deref() == Some(resource))
     }
 }

@@ -41,7 +41,7 @@ impl PlanState {
     }
 
     pub fn plan(&self) -> &Arc<Plan> {
-        &self.plan
+        self.plan.definition()
     }
 
     /// The planner: `submitted`, `rules`, `llm`; empty before there is a plan.
@@ -168,7 +168,7 @@ impl PlanState {
         if !self.is_free(i) || !self.is_offered(i) || !self.has_room() {
             return false;
         }
-        if self.plan.steps[i].starts_plan() {
+        if self.plan.step(i).starts_plan() {
             self.may_start_sub_plan(i)
         } else {
             self.runs_inline(i) || self.fits_budget(i) && self.fits_reservations(i)
@@ -178,7 +178,7 @@ impl PlanState {
     /// Whether the shell dispatches the step once it is ready; see [`Effect::Ready`](crate::Effect::Ready). The engine
     /// runs its own steps at once where no limit of the plan makes them wait for others, or the list says whose turn it is.
     pub(crate) fn is_offered(&self, i: StepIndex) -> bool {
-        match self.plan.strategy {
+        match self.plan.definition().strategy {
             Strategy::Sequential => !self.runs_in_engine(i) && self.step_in_turn() == Some(i),
             // Waits and steps that hold a plan take no place.
             Strategy::Adaptive | Strategy::Parallel if self.is_limited() => !self.is_wait(i) && !self.starts_plan(i),
@@ -193,7 +193,7 @@ impl PlanState {
         // One before it waits for what its condition reads.
         let is_overtaking = self.loads.readers().any(|i| i < first && self.steps[i].status == StepStatus::Pending);
         // One that began keeps its turn, also if one before it begins again.
-        let is_taken = self.counts.in_progress > 0 && !self.plan.steps[first].is_cleanup();
+        let is_taken = self.counts.in_progress > 0 && !self.plan.step(first).is_cleanup();
         (self.has_room() && !is_taken && !is_overtaking && self.steps[first].status == StepStatus::Ready)
             .then_some(first)
     }
@@ -205,7 +205,7 @@ impl PlanState {
         let may_run = |i: &StepIndex| if self.runs_inline(*i) { is_free(i) } else { may_start(i) };
         let wait = || self.ready.waits().find(is_free);
         let sub_plan = || self.ready.sub_plans().find(may_start);
-        match self.plan.strategy {
+        match self.plan.definition().strategy {
             Strategy::Sequential => self.step_in_turn().filter(|i| self.runs_in_engine(*i) && may_run(i)),
             Strategy::Adaptive | Strategy::Parallel if self.is_limited() => wait().or_else(sub_plan),
             Strategy::Adaptive | Strategy::Parallel => {
@@ -216,11 +216,11 @@ impl PlanState {
 
     /// Whether the number of its steps in flight is limited.
     fn is_limited(&self) -> bool {
-        self.plan.strategy == Strategy::Adaptive || self.plan.max_parallel.is_some()
+        self.plan.definition().strategy == Strategy::Adaptive || self.plan.definition().max_parallel.is_some()
     }
 
     fn starts_plan(&self, i: StepIndex) -> bool {
-        self.plan.steps[i].starts_plan()
+        self.plan.step(i).starts_plan()
     }
 
     /// Whether there may be a step for [`Self::next_engine_step`].
@@ -229,7 +229,7 @@ impl PlanState {
     }
 
     fn is_wait(&self, i: StepIndex) -> bool {
-        self.plan.steps[i].kind == StepKind::Wait
+        self.plan.step(i).kind == StepKind::Wait
     }
 
     /// Whether this ready `plan` step may start beside the steps in flight.
@@ -239,8 +239,8 @@ impl PlanState {
 
     /// Most steps in flight.
     pub fn width(&self) -> u32 {
-        let most = self.plan.max_parallel.unwrap_or(u32::MAX).max(1);
-        match self.plan.strategy {
+        let most = self.plan.definition().max_parallel.unwrap_or(u32::MAX).max(1);
+        match self.plan.definition().strategy {
             Strategy::Sequential => 1,
             Strategy::Parallel => most,
             Strategy::Adaptive => self.capacity.width().min(most),
@@ -254,7 +254,7 @@ impl PlanState {
 
     /// The step's priority, or the goal's.
     pub fn priority(&self, i: StepIndex) -> Priority {
-        let own = self.plan.steps.get(i.as_usize()).and_then(|step| step.priority);
+        let own = self.plan.get(i).and_then(|step| step.priority);
         own.unwrap_or(self.accepted.goal.priority)
     }
 
@@ -263,7 +263,7 @@ impl PlanState {
     /// A step that the engine runs itself has an empty queue name, even if its plan names an agent type (a logged
     /// revision may have given it one): it must not use up the window of that queue.
     pub fn queue(&self, i: StepIndex) -> Option<&AgentType> {
-        let spec = self.plan.steps.get(i.as_usize())?;
+        let spec = self.plan.get(i)?;
         if self.runs_in_engine(i) {
             return Some(&NO_QUEUE);
         }
@@ -274,7 +274,7 @@ impl PlanState {
 
     /// The token of the step's current attempt.
     pub fn token(&self, i: StepIndex, key: TokenKey) -> Option<AttemptToken> {
-        let (spec, state) = (self.plan.steps.get(i.as_usize())?, self.steps.get(i.as_usize())?);
+        let (spec, state) = (self.plan.get(i)?, self.steps.get(i.as_usize())?);
         Some(key.token(&self.accepted, &spec.id, state.attempt))
     }
 
@@ -314,7 +314,7 @@ impl PlanState {
 
     /// The action of the step's next or current task: the fallback's once the step uses it.
     pub fn action(&self, i: StepIndex) -> Option<&str> {
-        let spec = self.plan.steps.get(i.as_usize())?;
+        let spec = self.plan.get(i)?;
         let fallen = self.steps.get(i.as_usize()).is_some_and(|step| step.fallback);
         let other = spec.fallback.as_ref().filter(|_| fallen).and_then(|fallback| fallback.action.as_ref());
         Some(other.unwrap_or(&spec.action))
@@ -332,12 +332,12 @@ impl PlanState {
 
     /// Whether the engine runs the step itself, without a queue.
     pub(crate) fn runs_in_engine(&self, i: StepIndex) -> bool {
-        self.runs_inline(i) || self.plan.steps[i].starts_plan()
+        self.runs_inline(i) || self.plan.step(i).starts_plan()
     }
 
     /// Whether the step is done as soon as its inputs are rendered.
     pub(crate) fn runs_inline(&self, i: StepIndex) -> bool {
-        let step = &self.plan.steps[i];
+        let step = self.plan.step(i);
         step.kind.is_inline() && !step.starts_plan()
     }
 
@@ -370,7 +370,7 @@ impl PlanState {
 
     pub(crate) fn join_state(&self, i: StepIndex) -> JoinState {
         let step = &self.steps[i];
-        let needed = self.graph.needed(i, self.plan.steps[i].join);
+        let needed = self.graph.needed(i, self.plan.step(i).join);
         if step.met >= needed {
             JoinState::Met
         } else if step.met.saturating_add(step.open) < needed {

@@ -29,7 +29,7 @@ pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect
             }
             react_to_wait(state, step, event, effects);
             // The turn of a sequential plan names the one whose turn it is.
-            if event.makes_ready() && state.plan.strategy != Strategy::Sequential {
+            if event.makes_ready() && state.plan.definition().strategy != Strategy::Sequential {
                 let i = state.step_index(step).filter(|i| state.is_offered(*i));
                 effects.extend(i.map(Effect::Ready));
             }
@@ -115,7 +115,7 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
         if step.awaits_plan() {
             family.extend(state.plan_of_call(i));
         }
-        if step.status == StepStatus::Running && state.plan.steps[i].kind == StepKind::Plan {
+        if step.status == StepStatus::Running && state.plan.step(i).kind == StepKind::Plan {
             match render::inputs(state, i, state.steps[i].queued_ms, &context.limits) {
                 Err(Unrendered::Needs(payloads)) => effects.push(Effect::LoadPayloads { step: Some(i), payloads }),
                 inputs => family.push(state.sub_plan(i, &inputs.unwrap_or_default())),

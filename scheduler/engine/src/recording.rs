@@ -24,7 +24,7 @@ impl Turn<'_> {
     /// Records that the step's next attempt goes out with these inputs.
     pub(crate) fn emit_queued(&mut self, i: StepIndex, mut queued: StepQueued, inputs: &Json) {
         let action = self.state.action(i).unwrap_or_default();
-        if action != self.state.plan.steps[i].action {
+        if action != self.state.plan.step(i).action {
             action.clone_into(&mut queued.action);
         }
         self.record_inputs(i, &mut queued, inputs);
@@ -41,7 +41,7 @@ impl Turn<'_> {
             queued.inputs = Some(inputs);
         } else {
             // Readers of the log must not learn the attempt's token; no step has this id.
-            let id = format!("{}#inputs", self.state.plan.steps[i].id).as_str().into();
+            let id = format!("{}#inputs", self.state.plan.step(i).id).as_str().into();
             let token = self.context.token_key.token(&self.state.accepted, &id, self.state.steps[i].attempt + 1);
             let key = format!("{}{}:{token}", recording.blob_prefix, self.state.family());
             queued.inputs_bytes = bytes as u64;

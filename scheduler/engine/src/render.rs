@@ -55,7 +55,7 @@ pub(crate) fn inputs_for(
         return Ok(inputs.clone());
     }
     let undone = (reader != i).then(|| state.work_to_undo(reader)).flatten().map(|(_, work)| work);
-    let inputs = undone.and_then(|work| work.inputs.as_ref()).unwrap_or(&state.plan.steps[i].inputs);
+    let inputs = undone.and_then(|work| work.inputs.as_ref()).unwrap_or(&state.plan.step(i).inputs);
     let bytes = inputs.text().len();
     if bytes > limits.payload_bytes_max {
         let most = limits.payload_bytes_max;
@@ -139,7 +139,7 @@ pub(crate) fn item(
     locals: &[(&str, Json)],
     limits: &Limits,
 ) -> Result<RenderedItem, Unrendered> {
-    let spec = &state.plan.steps[i];
+    let spec = state.plan.step(i);
     let place = format!("item {} of the map", locals.get(1).map_or("", |(_, index)| index.text()));
     let what = |part: &str| format!("{part} of {place} cannot be evaluated");
     let within = ScopeParts { locals, ..ScopeParts::at(now_ms) };
@@ -220,7 +220,7 @@ fn is_of_item(spec: &Step) -> bool {
 /// Bytes of outputs of other steps that the inputs of each item read.
 pub(crate) fn bytes_seen(state: &PlanState, i: StepIndex, map: &ForEach) -> usize {
     let mut bytes = 0;
-    expression::visit_templates(&state.plan.steps[i].inputs.value(), &mut |text| {
+    expression::visit_templates(&state.plan.step(i).inputs.value(), &mut |text| {
         for seen in expression::references_seeing(text, &map.names()).unwrap_or_default() {
             let step = state.graph.find(&seen.step).map(|step| &state.steps[step]);
             bytes += step.and_then(|step| step.outputs.as_ref()).map_or(0, |outputs| outputs.text().len());
@@ -231,7 +231,7 @@ pub(crate) fn bytes_seen(state: &PlanState, i: StepIndex, map: &ForEach) -> usiz
 
 /// Adds a person's answer to the inputs, under the name in `ask.into`; with `*`, each field of the answer under its own.
 fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
-    let into = state.plan.steps[i].ask.as_ref().and_then(|ask| ask.into.as_ref());
+    let into = state.plan.step(i).ask.as_ref().and_then(|ask| ask.into.as_ref());
     let (Some(name), Some(answer)) = (into, state.answer(i)) else { return inputs };
     let inputs = inputs.value();
     let mut fields =
@@ -296,7 +296,7 @@ pub(crate) fn key(
 
 /// Evaluates the step's condition; a step without one is true.
 pub(crate) fn condition(state: &PlanState, i: StepIndex, now_ms: u64, limits: &Limits) -> Result<bool, Unrendered> {
-    let spec = &state.plan.steps[i];
+    let spec = state.plan.step(i);
     let Some(when) = spec.when.as_ref().filter(|_| !is_of_item(spec)) else { return Ok(true) };
     let what = format!("the condition `{when}` cannot be evaluated");
     with_own_names(state, i, now_ms, limits, |scope| expression::is_true(when, scope, limits), &what)
@@ -362,7 +362,7 @@ fn own_names(
     now_ms: u64,
     limits: &Limits,
 ) -> Result<Vec<(&'static str, Json)>, Unrendered> {
-    let (spec, step) = (&state.plan.steps[i], &state.steps[i]);
+    let (spec, step) = (state.plan.step(i), &state.steps[i]);
     let mut names: Vec<(&'static str, Json)> = Vec::new();
     if spec.repeat.is_some() {
         let iteration = undone.map_or_else(|| step.iteration(), |work| work.iteration);
@@ -428,7 +428,7 @@ fn with_scope_and<T>(
     what: &str,
 ) -> Result<T, Unrendered> {
     let goal = &state.accepted.goal;
-    let dependencies = &state.plan.steps[i].dependencies;
+    let dependencies = &state.plan.step(i).dependencies;
     let look = |id: &str| {
         let step = &state.steps[state.graph.find(id)?];
         if let Some(sent) = within.sent {

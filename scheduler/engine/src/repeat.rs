@@ -18,7 +18,7 @@ impl Turn<'_> {
     /// Takes the outputs of an iteration. Returns them if they are those of the step; otherwise the next iteration
     /// begins, or the step has failed.
     pub(crate) fn iterate(&mut self, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
-        let Some(repeat) = self.state.plan.steps[i].repeat.clone() else { return self.finish_undo(i, completed) };
+        let Some(repeat) = self.state.plan.step(i).repeat.clone() else { return self.finish_undo(i, completed) };
         let outputs = self.with_loaded(i, &completed.outputs).into_owned();
         let iteration = self.state.steps[i].iteration();
         let failure = match self.is_done_repeating(i, &repeat.until, outputs) {

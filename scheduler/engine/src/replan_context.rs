@@ -3,7 +3,7 @@
 use goalmill_common::event::ReplanTriggered;
 use goalmill_common::goal::Budget;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{Plan, Step};
+use goalmill_common::plan::Plan;
 use goalmill_common::situation::{Situation, StepSituation};
 use goalmill_common::status::StepStatus;
 
@@ -18,7 +18,7 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
     let accepted = &state.accepted;
     let replan = state.waiting.replan().cloned().unwrap_or_else(ReplanTriggered::default);
     let (budget, taken) = (state.budget(), state.taken_by_steps());
-    let live = state.plan.steps.iter().zip(&state.steps).filter(|(_, step)| step.status != StepStatus::Revised);
+    let live = state.plan.steps().zip(&state.steps).filter(|(_, step)| step.status != StepStatus::Revised);
     let steps = live.map(|(spec, step)| {
         let details = step.details.as_deref();
         let at = StepSituation {
@@ -66,8 +66,7 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
 impl PlanState {
     /// The current plan as it is defined, without removed steps and dependencies on them.
     pub fn live_plan(&self) -> Plan {
-        let mut plan = Plan::clone(&self.plan);
-        self.defined.iter().for_each(|(i, step)| plan.steps[*i] = Step::clone(step));
+        let mut plan = Plan::clone(self.plan.definition());
         if self.revising.records.iter().all(|record| record.removed.is_empty()) {
             return plan;
         }

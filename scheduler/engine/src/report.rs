@@ -177,7 +177,7 @@ impl Turn<'_> {
     }
 
     pub(crate) fn started(&mut self, i: StepIndex, report: &Report) {
-        let timeout_ms = self.state.plan.steps[i].run_limit_ms(&self.context.limits);
+        let timeout_ms = self.state.plan.step(i).run_limit_ms(&self.context.limits);
         self.emit_step(
             i,
             StepEvent::Started(Box::new(StepStarted {
@@ -204,7 +204,7 @@ impl Turn<'_> {
             return;
         }
         let partial = report.what == What::PartialSuccess;
-        let on_partial = self.state.plan.steps[i].on_partial;
+        let on_partial = self.state.plan.step(i).on_partial;
         if partial && on_partial == OnPartial::Fail {
             return self.refuse_outputs(i, partial_failure(report.errors), spent);
         }

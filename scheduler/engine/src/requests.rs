@@ -199,7 +199,7 @@ impl Turn<'_> {
     fn handle_wait_timeout(&mut self) {
         match self.state.waiting {
             Waiting::Plan | Waiting::Nothing | Waiting::Hook { .. } => {}
-            Waiting::Approval { .. } => match self.state.plan.approve.unwrap_or_default().default {
+            Waiting::Approval { .. } => match self.state.plan.definition().approve.unwrap_or_default().default {
                 ApprovalDefault::Approve => self.approve("approval timed out".into()),
                 ApprovalDefault::Reject => self.reject("approval timed out".into()),
             },

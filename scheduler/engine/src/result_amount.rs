@@ -90,12 +90,12 @@ impl PlanState {
     /// The amounts of completed steps, by step.
     fn step_amounts(&self, currency: &str) -> BTreeMap<StepIndex, StepAmount<'static>> {
         let completed = self.indices().filter(|i| self.steps[*i].status == StepStatus::Completed);
-        let counted = completed.filter(|i| !self.plan.steps[*i].is_cleanup());
+        let counted = completed.filter(|i| !self.plan.step(*i).is_cleanup());
         counted.filter_map(|i| Some((i, self.step_amount(i, currency)?))).collect()
     }
 
     fn step_amount(&self, i: StepIndex, currency: &str) -> Option<StepAmount<'static>> {
-        let (spec, outputs) = (&self.plan.steps[i], self.steps[i].outputs.as_ref()?);
+        let (spec, outputs) = (self.plan.step(i), self.steps[i].outputs.as_ref()?);
         let text = outputs.text();
         // Most outputs have no amount; those that do are short.
         let is_named = TOTALS.iter().chain(&PARTS).any(|name| text.contains(name));
@@ -132,7 +132,7 @@ impl PlanState {
             return Vec::new();
         }
         let readers = self.readers();
-        let readers_of = |i: StepIndex| readers.get(self.plan.steps[i].id.as_str()).into_iter().flatten();
+        let readers_of = |i: StepIndex| readers.get(self.plan.step(i).id.as_str()).into_iter().flatten();
         let mut parts: BTreeMap<StepIndex, BTreeSet<StepIndex>> = BTreeMap::new();
         let mut replaced = Vec::new();
         for (i, found) in amounts {
@@ -167,7 +167,7 @@ impl PlanState {
     fn readers(&self) -> BTreeMap<String, Vec<(StepIndex, String)>> {
         let mut readers: BTreeMap<String, Vec<(StepIndex, String)>> = BTreeMap::new();
         for i in self.indices() {
-            let inputs = &self.plan.steps[i].inputs;
+            let inputs = &self.plan.step(i).inputs;
             if expression::is_plain(inputs.text()) {
                 continue;
             }

@@ -14,7 +14,7 @@ impl Turn<'_> {
     /// The cache key of a step: a hash of the namespace, the agent type, the action and the step's own key. `None` for a
     /// step without a cache.
     pub(crate) fn cache_key(&self, i: StepIndex) -> Result<Option<String>, Unrendered> {
-        let spec = &self.state.plan.steps[i];
+        let spec = self.state.plan.step(i);
         let Some(cache) = spec.cache.as_ref().filter(|_| spec.kind.needs_worker()) else {
             return Ok(None);
         };
@@ -64,7 +64,7 @@ impl Turn<'_> {
 
     /// Stores a step's outputs under its cache key.
     pub(crate) fn cache_outputs(&mut self, i: StepIndex, outputs: &Json) {
-        let (spec, step) = (&self.state.plan.steps[i], &self.state.steps[i]);
+        let (spec, step) = (self.state.plan.step(i), &self.state.steps[i]);
         let key = step.details.as_ref().and_then(|details| details.cache_key.clone());
         if let (Some(cache), Some(key)) = (&spec.cache, key) {
             self.effects.push(Effect::CacheStore { key, outputs: outputs.clone(), ttl_ms: cache.ttl_ms });

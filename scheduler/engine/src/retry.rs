@@ -36,7 +36,7 @@ impl Turn<'_> {
         let waits = failure.class == FailureClass::RateLimited;
         let failure = if waits { self.wait_as_told(i, failure, spent) } else { Some(failure) };
         let Some(failure) = failure else { return };
-        let retry = self.state.plan.steps[i].retry;
+        let retry = self.state.plan.step(i).retry;
         let failed = self.state.steps[i].failures + 1;
         if failure.class.is_retryable()
             && failure.code != WAIT_EXCEEDED
@@ -55,7 +55,7 @@ impl Turn<'_> {
     /// Whether the fallback of a step may try after a failure. An action that changes something goes to it only if no
     /// attempt may have done it.
     fn may_fall_back(&self, i: StepIndex, failure: &Failure) -> bool {
-        let (spec, step) = (&self.state.plan.steps[i], &self.state.steps[i]);
+        let (spec, step) = (self.state.plan.step(i), &self.state.steps[i]);
         let has_fallback = spec.fallback.is_some() && !step.fallback;
         has_fallback
             && failure.class != FailureClass::ConstraintViolation

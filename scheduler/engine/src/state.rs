@@ -1,13 +1,10 @@
 //! The state of one plan: the fold of its events.
 
-use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
-use std::sync::Arc;
 
 use goalmill_common::criterion::Criterion;
 use goalmill_common::event::GoalAccepted;
 use goalmill_common::goal::Usage;
-use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus};
@@ -29,6 +26,7 @@ use crate::ready_steps::ReadySteps;
 use crate::received_events::ReceivedEvents;
 use crate::reservations::Reservations;
 use crate::revise::Revising;
+use crate::running_plan::RunningPlan;
 pub(crate) use crate::step_state::{StepHook, StepState, ToldToWait};
 use crate::waiting::Waiting;
 
@@ -46,7 +44,7 @@ pub struct PlanState {
     /// Fields of the goal that a model read in its text, as pointers.
     pub(crate) goal_read: Vec<String>,
     pub(crate) created_ms: u64,
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) plan: RunningPlan,
     pub(crate) origin: Origin,
     pub(crate) graph: PlanGraph,
     pub(crate) steps: Vec<StepState>,
@@ -70,8 +68,6 @@ pub struct PlanState {
     pub(crate) done: DoneLog,
     pub(crate) cleanup: CleanupState,
     pub(crate) outcome: Outcome,
-    /// Steps as they were defined, where the run has put a plan in their place.
-    pub(crate) defined: BTreeMap<StepIndex, Box<Step>>,
     pub(crate) updated_ms: u64,
     /// When its first step began, Unix milliseconds; 0 before.
     pub(crate) begun_ms: u64,
@@ -132,7 +128,7 @@ impl PlanState {
             accepted: Box::new(accepted.clone()),
             goal_read: Vec::new(),
             created_ms: time_ms,
-            plan: Arc::default(),
+            plan: RunningPlan::default(),
             origin: Origin::default(),
             graph: PlanGraph::default(),
             steps: Vec::new(),
@@ -151,7 +147,6 @@ impl PlanState {
             done: DoneLog::default(),
             cleanup: CleanupState::default(),
             outcome: Outcome::default(),
-            defined: BTreeMap::new(),
             updated_ms: time_ms,
             size: PlanSize::default(),
             begun_ms: 0,
@@ -179,11 +174,6 @@ impl IndexMut<StepIndex> for Vec<StepState> {
 }
 
 impl PlanState {
-    /// A step as it was defined, and as people and planners have changed it.
-    pub(crate) fn definition(&self, i: StepIndex) -> &Step {
-        self.defined.get(&i).map_or_else(|| &self.plan.steps[i], AsRef::as_ref)
-    }
-
     /// Every step of the plan, also those that revisions removed.
     pub(crate) fn indices(&self) -> impl Iterator<Item = StepIndex> + use<> {
         (0..self.steps.len()).map(StepIndex::new)

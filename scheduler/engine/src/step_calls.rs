@@ -24,7 +24,7 @@ use crate::{PlanState, Rejection};
 impl PlanState {
     /// What the step is estimated to spend beside its recorded calls, which the next attempt does not make again.
     pub(crate) fn estimates_left(&self, i: StepIndex) -> Estimates {
-        let mut left = self.plan.steps[i].estimates;
+        let mut left = self.plan.step(i).estimates;
         for call in self.steps[i].calls() {
             left.cost = left.cost.map(|cost| (cost - call.cost).max(0.0));
             left.tokens = left.tokens.map(|tokens| tokens.saturating_sub(call.tokens()));

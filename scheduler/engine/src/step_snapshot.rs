@@ -38,7 +38,7 @@ pub struct StepSnapshot<'a> {
 impl PlanState {
     /// A read-only view of one step.
     pub fn step(&self, i: StepIndex) -> Option<StepSnapshot<'_>> {
-        let (spec, state) = (self.plan.steps.get(i.as_usize())?, self.steps.get(i.as_usize())?);
+        let (spec, state) = (self.plan.get(i)?, self.steps.get(i.as_usize())?);
         let details = state.details.as_deref();
         Some(StepSnapshot {
             spec,

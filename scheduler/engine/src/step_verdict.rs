@@ -16,7 +16,7 @@ const VERDICT_FIELDS: &[&str] = &["verdicts", "verdict", "met", "passed", "evide
 /// The verdict of a completed step that judges the criterion: `{verdicts: {id: …}}`, `{verdict: "met"}` or `{met: true}`.
 pub(crate) fn judged_by_step(state: &PlanState, id: &str, criterion: &Criterion) -> Option<Judged<CriterionVerdict>> {
     let judges = |(_, spec): &(usize, &goalmill_common::plan::Step)| spec.judges.iter().any(|judged| judged == id);
-    let (i, spec) = state.plan.steps.iter().enumerate().rfind(judges)?;
+    let (i, spec) = state.plan.steps().enumerate().rfind(judges)?;
     let step = &state.steps[i];
     if step.status != StepStatus::Completed {
         return None;

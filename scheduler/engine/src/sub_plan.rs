@@ -62,7 +62,7 @@ impl Turn<'_> {
 
     /// The inputs with the defaults of the plan's `input_schema`, or why they do not match it.
     fn inputs_of_plan(&self, i: StepIndex, inputs: Json) -> Result<Json, Failure> {
-        let plan = self.state.plan.steps[i].plan.as_ref();
+        let plan = self.state.plan.step(i).plan.as_ref();
         let Some(schema) = plan.and_then(|plan| plan.input_schema.as_ref()) else { return Ok(inputs) };
         let inputs = Json::from(with_defaults(schema, inputs.value()));
         match schema_mismatch(schema, &inputs) {
@@ -103,7 +103,7 @@ impl Turn<'_> {
 
     /// The time limit of a sub-plan: the step's `timeout`, and the plan's deadline.
     fn sub_plan_due(&self, i: StepIndex) -> u64 {
-        let spec = &self.state.plan.steps[i];
+        let spec = self.state.plan.step(i);
         // What undoes the items of a map that a revision took out may go on after the deadline.
         let longer_ms = if spec.undoes.is_some() { self.context.limits.cleanup_ms } else { 0 };
         let (timeout_ms, most) = (spec.timeout_ms, self.state.end_due_ms().saturating_add(longer_ms));
@@ -113,7 +113,7 @@ impl Turn<'_> {
 
     /// Whether a sub-plan used up the time limit of its step.
     fn is_out_of_time(&self, i: StepIndex) -> bool {
-        let (spec, step) = (&self.state.plan.steps[i], &self.state.steps[i]);
+        let (spec, step) = (self.state.plan.step(i), &self.state.steps[i]);
         // Not by the deadline of the plan, which may come before.
         spec.timeout_ms.is_some_and(|limit_ms| self.now_ms + 1 >= step.started_ms.saturating_add(limit_ms))
     }
@@ -142,7 +142,7 @@ impl Turn<'_> {
             }
             return Ok(());
         }
-        let ends_with_plan = self.state.is_stopping(i) && !self.state.plan.steps[i].is_cleanup();
+        let ends_with_plan = self.state.is_stopping(i) && !self.state.plan.step(i).is_cleanup();
         if ends_with_plan && self.state.steps[i].attempt == attempt {
             self.inside_ended(i, end);
             return Ok(());
@@ -160,7 +160,7 @@ impl Turn<'_> {
             return Ok(());
         }
         let awaited = at.status == StepStatus::Running && at.attempt == attempt;
-        if !awaited || self.state.plan.steps[i].kind != StepKind::Plan {
+        if !awaited || self.state.plan.step(i).kind != StepKind::Plan {
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
         }
         let is_done = matches!(end.status, PlanStatus::Completed | PlanStatus::Partial);
@@ -178,7 +178,7 @@ impl Turn<'_> {
         let spent = Spent { cost: usage.cost, tokens: usage.tokens, split: None, duration_ms };
         let partial = status == PlanStatus::Partial;
         // All items of a map were to be undone.
-        let is_done = is_done && !(partial && self.state.plan.steps[i].undoes.is_some());
+        let is_done = is_done && !(partial && self.state.plan.step(i).undoes.is_some());
         let failure_inside = failure.clone().filter(|_| is_done);
         let failure = if is_done {
             self.output_mismatch(i, &outputs).map(Failure::with_unknown_outcome)
@@ -233,13 +233,13 @@ impl PlanState {
 
     /// The id of the sub-plan of the step's current attempt, or of the call that ended it.
     pub(crate) fn sub_plan_id(&self, i: StepIndex) -> PlanId {
-        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
+        let (spec, step) = (self.plan.step(i), &self.steps[i]);
         TokenKey::sub_plan(&self.accepted.plan_id, &spec.id, step.attempt)
     }
 
     /// Bytes of the plan of a step, and of its goal.
     fn sub_plan_bytes(&self, i: StepIndex, inputs: &Json) -> u64 {
-        let (spec, goal) = (&self.plan.steps[i], &self.accepted.goal);
+        let (spec, goal) = (self.plan.step(i), &self.accepted.goal);
         let copied = json_bytes(&goal.constraints) + json_bytes(&goal.context);
         let plan = spec.plan.as_deref().map_or(0, json_bytes);
         (copied + plan + inputs.text().len() + spec.description.len()) as u64
@@ -248,7 +248,7 @@ impl PlanState {
     /// Returns the submission of a step's sub-plan. The step's inputs are in the goal's `metadata.inputs`. Its
     /// deadline is a millisecond before the step's, so it ends first and its cost is known.
     pub(crate) fn sub_plan(&self, i: StepIndex, inputs: &Json) -> FamilyRequest {
-        let spec = &self.plan.steps[i];
+        let spec = self.plan.step(i);
         let description =
             if spec.description.is_empty() { format!("step `{}`", spec.id) } else { spec.description.clone() };
         self.start_of_sub_plan(
@@ -266,7 +266,7 @@ impl PlanState {
 
     /// Starts a plan inside this one, which inherits its goal's options.
     pub(crate) fn start_of_sub_plan(&self, i: StepIndex, request: SubPlanRequest) -> FamilyRequest {
-        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
+        let (spec, step) = (self.plan.step(i), &self.steps[i]);
         let id = self.sub_plan_id(i);
         let SubPlanRequest { description, inputs, plan, budget, require_approval } = request;
         let deadline_ms = if spec.undoes.is_some() { step.due_ms } else { step.due_ms.min(self.end_due_ms()) };
@@ -316,7 +316,7 @@ impl PlanState {
     pub(crate) fn as_parent(&self, i: StepIndex) -> Parent {
         Parent {
             plan: self.accepted.plan_id.clone(),
-            step: self.plan.steps[i].id.clone(),
+            step: self.plan.step(i).id.clone(),
             attempt: self.steps[i].attempt,
             depth: self.depth() + 1,
             root: self.parent().map(|parent| parent.family().clone()),
@@ -326,12 +326,12 @@ impl PlanState {
     /// Returns a sub-plan's outputs for its parent's step: those of its last completed `finish` step, or else
     /// those of all completed steps that nothing depends on, by step id. A plan with `collect: list` gives a list.
     pub(crate) fn sub_plan_outputs(&self) -> Json {
-        if self.plan.collect == Collect::List {
-            let steps = self.plan.steps.iter().zip(&self.steps).filter(|(spec, _)| !spec.is_cleanup());
+        if self.plan.definition().collect == Collect::List {
+            let steps = self.plan.steps().zip(&self.steps).filter(|(spec, _)| !spec.is_cleanup());
             let outputs = |step: &StepState| step.outputs.as_ref().map_or(Value::Null, Json::value);
             return Value::Array(steps.map(|(_, step)| outputs(step)).collect()).into();
         }
-        let all = || self.plan.steps.iter().zip(&self.steps).enumerate().rev();
+        let all = || self.plan.steps().zip(&self.steps).enumerate().rev();
         let done = || all().filter(|(_, (spec, _))| !spec.is_cleanup());
         let finish = done().find(|(_, (spec, step))| spec.kind == StepKind::Finish && step.outputs.is_some());
         if let Some((_, (_, step))) = finish {

@@ -220,7 +220,7 @@ impl Turn<'_> {
 
     /// Requests the approval of a created plan. Returns whether it needs one.
     pub(crate) fn request_approval(&mut self) -> bool {
-        let Some(approval) = self.state.plan.approve else { return false };
+        let Some(approval) = self.state.plan.definition().approve else { return false };
         let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
         let due_ms = self.after(limit_ms);
         self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));

@@ -43,7 +43,7 @@ impl Turn<'_> {
                 for place in self.state.graph.dependent_range(i) {
                     self.try_unlock(self.state.graph.dependent_at(place));
                 }
-                if self.state.plan.steps[i].undoes.is_some() {
+                if self.state.plan.step(i).undoes.is_some() {
                     self.unlock_after_undo();
                 }
             } else if self.is_over_budget() {
@@ -110,7 +110,7 @@ impl Turn<'_> {
     /// Whether the condition of a step is true. A step with a false one is skipped; one that cannot be evaluated is put
     /// off.
     fn meets_condition(&mut self, i: StepIndex) -> bool {
-        let spec = &self.state.plan.steps[i];
+        let spec = self.state.plan.step(i);
         let asks_hooks = self.context.hooks.contains(HookPoint::OnStepStart);
         let evaluates = spec.when.is_some() || spec.ask.is_some() || asks_hooks;
         if evaluates && !self.work.allows_more() {
@@ -123,7 +123,7 @@ impl Turn<'_> {
         match condition {
             Err(why) => self.put_off(i, why),
             Ok(false) => {
-                let when = self.state.plan.steps[i].when.as_deref().unwrap_or_default();
+                let when = self.state.plan.step(i).when.as_deref().unwrap_or_default();
                 let reason = format!("`{when}` is false");
                 self.skip_by_condition(i, reason);
             }
@@ -134,13 +134,13 @@ impl Turn<'_> {
 
     fn make_ready(&mut self, i: StepIndex) {
         // The items of a map ask each for itself.
-        if self.state.plan.steps[i].for_each.is_some() {
+        if self.state.plan.step(i).for_each.is_some() {
             return self.emit_step(i, StepEvent::Ready);
         }
         if self.ask_step(i) || self.ask_hooks_before(i) {
             return;
         }
-        let Some(approval) = self.state.plan.steps[i].approve else {
+        let Some(approval) = self.state.plan.step(i).approve else {
             return self.emit_step(i, StepEvent::Ready);
         };
         let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
@@ -150,10 +150,10 @@ impl Turn<'_> {
 
     fn skip_for_dependencies(&mut self, i: StepIndex) {
         let state = &*self.state;
-        let spec = &state.plan.steps[i];
+        let spec = state.plan.step(i);
         let mut dependencies = spec.dependencies.iter().filter_map(|id| state.graph.find(id.as_str()));
         let lost = dependencies.find(|d| state.steps[*d].status.is_final() && !state.is_met(spec, *d));
-        let reason = match lost.map(|d| (&state.plan.steps[d].id, state.steps[d].status)) {
+        let reason = match lost.map(|d| (&state.plan.step(d).id, state.steps[d].status)) {
             None => "not enough dependencies can succeed".to_owned(),
             Some((id, status)) => match spec.dependency_status.get(id) {
                 None => format!("not enough dependencies can succeed: `{id}` is {status}"),
@@ -184,7 +184,7 @@ impl Turn<'_> {
 
     /// Completes an inline step, begins a wait, or starts a sub-plan.
     pub(crate) fn run_engine_step(&mut self, i: StepIndex) {
-        if self.state.plan.steps[i].kind == StepKind::Wait && !self.state.plan.steps[i].starts_plan() {
+        if self.state.plan.step(i).kind == StepKind::Wait && !self.state.plan.step(i).starts_plan() {
             return self.start_wait(i);
         }
         if self.state.runs_inline(i) {

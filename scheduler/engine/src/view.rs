@@ -67,7 +67,7 @@ impl PlanState {
             planner_note: self.origin.note.as_deref().unwrap_or_default().to_owned(),
             goal_read: self.goal_read.clone(),
             confidence: self.origin.confidence,
-            strategy: self.plan.strategy,
+            strategy: self.plan.definition().strategy,
             failure: self.ended().and_then(|ended| ended.failure.clone()),
             reason: self.ended().map(|ended| ended.reason.clone()).unwrap_or_default(),
             parent: self.parent().map(|parent| parent.plan.clone()),
@@ -87,7 +87,7 @@ impl PlanState {
             criteria: self.verdicts(),
             forked_from: self.origin.fork.as_ref().map(|fork| fork.plan.clone()),
             model_calls: self.model_calls(),
-            current_steps: self.steps_in_flight().map(|i| self.plan.steps[i].id.clone()).collect(),
+            current_steps: self.steps_in_flight().map(|i| self.plan.step(i).id.clone()).collect(),
             phases: self.phase_views(),
             final_output: self.final_output().filter(|_| include_outputs),
             steps: self.steps.iter().enumerate().skip(offset).take(limit).map(show).collect(),
@@ -103,7 +103,7 @@ impl PlanState {
     }
 
     fn step_view(&self, i: usize, step: &StepState, include_outputs: bool) -> StepView {
-        let spec = &self.plan.steps[i];
+        let spec = self.plan.step(StepIndex::new(i));
         let details = step.details.as_deref();
         StepView {
             id: spec.id.clone(),
@@ -167,7 +167,7 @@ impl PlanState {
     /// The outputs and failures of the plan's steps.
     pub fn results(&self) -> Results {
         let mut results = Map::new();
-        for (spec, step) in self.plan.steps.iter().zip(&self.steps) {
+        for (spec, step) in self.plan.steps().zip(&self.steps) {
             if let Some(outputs) = &step.outputs {
                 results.insert(spec.id.to_string(), outputs.value());
             }
@@ -189,7 +189,7 @@ impl PlanState {
     /// Outputs by step id as JSON, with as little work as possible.
     pub fn outputs_json(&self) -> Json {
         let mut text = String::from("{");
-        for (spec, step) in self.plan.steps.iter().zip(&self.steps) {
+        for (spec, step) in self.plan.steps().zip(&self.steps) {
             let Some(outputs) = &step.outputs else { continue };
             if text.len() > 1 {
                 text.push(',');
@@ -204,7 +204,7 @@ impl PlanState {
     /// Failures by step id.
     pub fn failures(&self) -> Map<String, Value> {
         let mut failures = Map::new();
-        for (spec, step) in self.plan.steps.iter().zip(&self.steps) {
+        for (spec, step) in self.plan.steps().zip(&self.steps) {
             if let (StepStatus::Failed | StepStatus::Skipped, Some(failure)) = (step.status, step.failure()) {
                 failures.insert(spec.id.to_string(), serde_json::to_value(failure).unwrap_or(Value::Null));
             } else if let Some(error) = step.errors().first() {
@@ -220,13 +220,13 @@ impl PlanState {
 
     /// The output of an ended plan as a whole.
     pub fn final_output(&self) -> Option<Json> {
-        let steps = self.plan.steps.iter().zip(&self.steps).filter(|(_, step)| step.status == StepStatus::Completed);
+        let steps = self.plan.steps().zip(&self.steps).filter(|(_, step)| step.status == StepStatus::Completed);
         let completed = steps.filter_map(|(spec, step)| Some((spec.kind, step.finished_ms, step.outputs.as_ref()?)));
         view::final_output(completed).filter(|_| self.is_final()).cloned()
     }
 
     fn phase_views(&self) -> Vec<PhaseView> {
-        let phases = self.plan.phases.iter().zip(self.phases.states()).enumerate();
+        let phases = self.plan.definition().phases.iter().zip(self.phases.states()).enumerate();
         let show = |(place, (spec, phase)): (usize, (&Phase, &PhaseState))| PhaseView {
             id: spec.id.clone(),
             description: spec.description.clone(),
@@ -330,6 +330,10 @@ impl PlanState {
     }
 
     fn name(&self) -> &str {
-        if self.plan.name.is_empty() { &self.accepted.goal.description } else { &self.plan.name }
+        if self.plan.definition().name.is_empty() {
+            &self.accepted.goal.description
+        } else {
+            &self.plan.definition().name
+        }
     }
 }

@@ -30,7 +30,7 @@ impl Turn<'_> {
     /// Begins the wait of a ready step.
     pub(crate) fn start_wait(&mut self, i: StepIndex) {
         self.count_work(0);
-        let wait = self.state.plan.steps[i].wait.clone().unwrap_or_default();
+        let wait = self.state.plan.step(i).wait.clone().unwrap_or_default();
         let started = match &wait.event {
             Some(event) => self.event_wait(i, &wait, event),
             None => self.wait_end(i, &wait).map(|due_ms| StepWaitStarted {
@@ -183,7 +183,7 @@ impl Turn<'_> {
 
     /// Returns why data do not fit the step that waits for them.
     fn event_mismatch(&mut self, i: StepIndex, data: &Json) -> Option<String> {
-        let schema = self.state.plan.steps[i].wait.as_ref().and_then(|wait| wait.schema.clone());
+        let schema = self.state.plan.step(i).wait.as_ref().and_then(|wait| wait.schema.clone());
         let of_schema = schema.and_then(|schema| schema_mismatch(&schema, data)).map(|why| why.to_string());
         of_schema.or_else(|| self.output_mismatch(i, data).map(|failure| failure.message))
     }
@@ -191,7 +191,7 @@ impl Turn<'_> {
     /// Whether two waits take the same data.
     fn asks_for_same(&self, one: StepIndex, other: StepIndex) -> bool {
         let asked = |i: StepIndex| {
-            let step = &self.state.plan.steps[i];
+            let step = self.state.plan.step(i);
             (step.wait.as_ref().map(|wait| &wait.schema), &step.output_schema, &step.expected_outputs)
         };
         asked(one) == asked(other)
@@ -223,7 +223,7 @@ impl Turn<'_> {
         };
         let message = format!("{} did not come in time", named_event(event, key));
         let failure = Failure::new(FailureClass::Timeout, "WAIT_TIMEOUT", message);
-        let on_timeout = self.state.plan.steps[i].wait.as_ref().map(|wait| wait.on_timeout.clone());
+        let on_timeout = self.state.plan.step(i).wait.as_ref().map(|wait| wait.on_timeout.clone());
         match on_timeout.unwrap_or_default() {
             OnTimeout::Fail => self.give_up(i, failure, Spent::default()),
             OnTimeout::Skip => {
@@ -252,7 +252,7 @@ impl PlanState {
         let step = self.steps.get(i.as_usize())?;
         let (event, key) = step.details.as_ref()?.awaited_event.as_deref()?.clone();
         let due_ms = at(step.due_ms).unwrap_or(self.accepted.deadline_ms);
-        let (plan_id, step_id) = (self.id().clone(), self.plan.steps[i].id.clone());
+        let (plan_id, step_id) = (self.id().clone(), self.plan.step(i).id.clone());
         Some(WaitView { plan_id, step_id, namespace: self.namespace(), event, key, due_at: rfc3339(due_ms) })
     }
 

@@ -17,13 +17,13 @@ pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, n
     }
     track_call_plan(state, i);
     if old == StepStatus::Ready || new == StepStatus::Ready {
-        state.ready.set_ready(i, &state.plan.steps[i], new == StepStatus::Ready);
+        state.ready.set_ready(i, state.plan.step(i), new == StepStatus::Ready);
     }
-    if state.plan.strategy == Strategy::Sequential {
+    if state.plan.definition().strategy == Strategy::Sequential {
         state.ready.set_listed(i, new.is_unlocked());
     }
     if new.is_final() && !old.is_final() {
-        if state.plan.steps[i].is_cleanup() {
+        if state.plan.step(i).is_cleanup() {
             state.cleanup.end_step(i);
             state.pass_cleanup();
         }
@@ -46,16 +46,16 @@ pub(crate) fn recount_steps(state: &mut PlanState) {
         }
         track_call_plan(state, i);
         if status == StepStatus::Ready {
-            state.ready.set_ready(i, &state.plan.steps[i], true);
+            state.ready.set_ready(i, state.plan.step(i), true);
         }
-        if state.plan.strategy == Strategy::Sequential {
+        if state.plan.definition().strategy == Strategy::Sequential {
             state.ready.set_listed(i, status.is_unlocked());
         }
     }
 }
 
 fn count_in_flight(state: &mut PlanState, i: StepIndex, begins: bool) {
-    let step = &state.plan.steps[i];
+    let step = state.plan.step(i);
     state.reservations.count(step, begins);
     state.capacity.count(&state.graph, i, begins);
     if !begins {
@@ -74,11 +74,11 @@ fn track_call_plan(state: &mut PlanState, i: StepIndex) {
 }
 
 fn release_dependents(state: &mut PlanState, i: StepIndex, status: StepStatus, satisfied: bool) {
-    let id = &state.plan.steps[i].id;
+    let id = &state.plan.step(i).id;
     for &dependent in state.graph.dependents(i) {
         let step = &mut state.steps[dependent];
         step.open = step.open.saturating_sub(1);
-        step.met += u32::from(state.plan.steps[dependent].is_met_by(id, status, satisfied));
+        step.met += u32::from(state.plan.step(dependent).is_met_by(id, status, satisfied));
     }
     if let Some(phase) = state.graph.phase(i) {
         state.phases.end_step(phase, status);

@@ -24,6 +24,7 @@ use crate::implied_criteria::implied_criteria;
 use crate::phases::Phases;
 use crate::plan_size::PlanSize;
 use crate::revise;
+use crate::running_plan::RunningPlan;
 use crate::state::{Origin, PlanState, StepState, at};
 use crate::transitions::plan_transition;
 use crate::waiting::{PLANNER_MS, Waiting};
@@ -89,7 +90,7 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
 
 /// Checks what the status alone does not tell: whether this event may come here.
 fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), ReplayError> {
-    let current = state.plan.phases.get(state.phases.current());
+    let current = state.plan.definition().phases.get(state.phases.current());
     let is_current = |name: &str| current.is_some_and(|phase| phase.id == name);
     let phase = state.phases.current_state().unwrap_or_default();
     let fits = match event {
@@ -182,8 +183,8 @@ fn resume(state: &mut PlanState) {
     state.has_gone_on |= state.status == PlanStatus::Paused;
     // The failure of that step is handled; other deferred failures follow.
     if let Some(step) = state.waiting.take_replan().and_then(|replan| replan.step) {
-        let steps = &state.plan.steps;
-        state.revising.deferred_failures.retain(|i| steps[*i].id != step);
+        let plan = &state.plan;
+        state.revising.deferred_failures.retain(|i| plan.step(*i).id != step);
     }
     state.revising.end_replan();
 }
@@ -292,7 +293,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
     };
     state.cleanup = CleanupState::new(to_u32(graph.cleanup_steps().len()));
     state.graph = graph;
-    state.plan = plan;
+    state.plan = RunningPlan::new(plan);
     state.waiting = Waiting::Nothing;
     for (id, outputs) in created.fork.iter().flat_map(|fork| &fork.kept) {
         let step = || ReplayError::UnknownStep { seq, step: id.clone() };
@@ -324,7 +325,7 @@ fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<
 ///
 /// - `keeps_cleanup`: whether the steps of the clean-up stay, and those whose plans end first.
 fn stop(state: &mut PlanState, time_ms: u64, keeps_cleanup: bool) {
-    for (i, (spec, step)) in state.plan.steps.iter().zip(&mut state.steps).enumerate() {
+    for (i, (spec, step)) in state.plan.steps().zip(&mut state.steps).enumerate() {
         let is_kept = |i| spec.is_cleanup() || state.inner.is_holder(StepIndex::new(i));
         if step.status.is_final() || keeps_cleanup && is_kept(i) {
             continue;

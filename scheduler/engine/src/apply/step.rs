@@ -1,7 +1,5 @@
 //! Folds the events of a step.
 
-use std::sync::Arc;
-
 use goalmill_common::call::CallWaitKind;
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{
@@ -17,7 +15,7 @@ use super::counts::transition;
 use crate::ReplayError;
 use crate::graph::StepIndex;
 use crate::plan_size::{count_step, count_steps};
-use crate::revise::{self, into_items, into_plan};
+use crate::revise;
 use crate::state::{JoinState, PlanState, StepHook, StepState, ToldToWait};
 use crate::transitions::step_transition;
 
@@ -108,14 +106,11 @@ fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
     } else if let StepEvent::Decomposed(decomposed) = event {
         let plan = decomposed.plan.as_deref().cloned();
         state.size.replace(0, 1 + plan.as_ref().map_or(0, count_steps));
-        state.keep_definition(i);
-        into_plan(&mut Arc::make_mut(&mut state.plan).steps[i], plan);
+        state.plan.begin_plan(i, plan);
     } else if let StepEvent::Expanded(expanded) = event {
-        state.keep_definition(i);
-        let step = &mut Arc::make_mut(&mut state.plan).steps[i];
-        let before = count_step(step);
-        into_items(step, &expanded.plan);
-        state.size.replace(before, count_step(step));
+        let before = count_step(state.plan.step(i));
+        state.plan.begin_items(i, &expanded.plan);
+        state.size.replace(before, count_step(state.plan.step(i)));
     }
 }
 
@@ -132,7 +127,7 @@ fn check_attempt(state: &PlanState, seq: u64, i: StepIndex, found: u32, event: &
     if found == expected {
         return Ok(());
     }
-    let step = state.plan.steps[i].id.clone();
+    let step = state.plan.step(i).id.clone();
     Err(ReplayError::Attempt { seq, event: event.type_name(), step, expected, found })
 }
 
@@ -150,7 +145,7 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
             state.join_state(i) == JoinState::Met && state.is_phase_open(i)
         }
         StepEvent::Blocked(_) => state.join_state(i) == JoinState::Impossible,
-        StepEvent::Expanded(_) => state.plan.steps[i].for_each.is_some(),
+        StepEvent::Expanded(_) => state.plan.step(i).for_each.is_some(),
         StepEvent::Queued(_) => state.status == PlanStatus::Running && state.is_free(i),
         StepEvent::Added(_)
         | StepEvent::Modified(_)

@@ -146,7 +146,7 @@ impl PlanState {
                 None => break,
             }
         }
-        let step_id = self.plan.steps[i].id.clone();
+        let step_id = self.plan.step(i).id.clone();
         let root = self.root_cause(root, around);
         because.extend(root.because);
         StepExplanation { step_id, status: self.status_at(i), because, hint: root.hint }
@@ -157,7 +157,7 @@ impl PlanState {
         if !matches!(self.status_at(i), StepStatus::Pending | StepStatus::Blocked) {
             return None;
         }
-        let dependencies = &self.plan.steps[i].dependencies;
+        let dependencies = &self.plan.step(i).dependencies;
         let all = || dependencies.iter().filter_map(|id| self.graph.find(id.as_str()));
         if self.status_at(i) == StepStatus::Blocked {
             return all().find(|d| self.status_at(*d) == StepStatus::Failed);
@@ -176,14 +176,14 @@ impl PlanState {
     }
 
     fn describe_cause(&self, i: StepIndex, now_ms: u64) -> String {
-        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
+        let (spec, step) = (self.plan.step(i), &self.steps[i]);
         let id = &spec.id;
         let due = if step.due_ms > 0 { rfc3339(step.due_ms) } else { "its end".into() };
         match step.status {
             StepStatus::Pending
                 if !self.cleanup.is_running() && self.cleanup.undoing().first().is_some_and(|undo| *undo != i) =>
             {
-                let undo = &self.plan.steps[self.cleanup.undoing()[0]].id;
+                let undo = &self.plan.step(self.cleanup.undoing()[0]).id;
                 format!("`{id}` waits until `{undo}` has taken back what a revision removed")
             }
             StepStatus::Pending if spec.is_cleanup() && !self.is_its_turn(i) => {
@@ -195,7 +195,8 @@ impl PlanState {
                 dependencies(id.as_str(), more, all, open)
             }
             StepStatus::Pending => {
-                let phase = self.plan.phases.get(self.phases.current()).map_or("", |phase| phase.id.as_str());
+                let phase =
+                    self.plan.definition().phases.get(self.phases.current()).map_or("", |phase| phase.id.as_str());
                 format!("`{id}` waits for phase `{phase}` to end")
             }
             StepStatus::Blocked => format!("`{id}` is blocked: {}", step.reason()),
@@ -240,7 +241,7 @@ impl PlanState {
     /// - `due`: when the wait ends.
     fn describe_retrying(&self, i: StepIndex, due: &str) -> String {
         let step = &self.steps[i];
-        let id = &self.plan.steps[i].id;
+        let id = &self.plan.step(i).id;
         let why = because_of(step.failure());
         if step.awaits_plan() {
             format!("a call of `{id}` waits for its plan `{}`, until {due}", self.sub_plan_id(i))
@@ -267,13 +268,13 @@ impl PlanState {
             );
         }
         if let Some(first) = self.ready.first_listed().filter(|first| *first != i) {
-            let id = &self.plan.steps[first].id;
+            let id = &self.plan.step(first).id;
             return format!(
                 "but the plan is sequential, and `{id}`, which stands before it in the list, has not ended"
             );
         }
         if !self.is_free(i) {
-            let resource = self.plan.steps[i].resource.as_deref().unwrap_or_default();
+            let resource = self.plan.step(i).resource.as_deref().unwrap_or_default();
             return format!("but another step holds the resource `{resource}`");
         }
         let Some(queue) = self.queue(i).filter(|queue| !queue.as_str().is_empty()) else {

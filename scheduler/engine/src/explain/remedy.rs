@@ -52,7 +52,7 @@ pub(crate) struct RootCause {
 impl PlanState {
     /// Returns the root cause of a step.
     pub(crate) fn root_cause(&self, i: StepIndex, around: Option<&ExplainContext>) -> RootCause {
-        let (id, plan) = (&self.plan.steps[i].id, self.id().as_str());
+        let (id, plan) = (&self.plan.step(i).id, self.id().as_str());
         let only = |hint: String| RootCause { because: None, hint };
         match self.steps[i].status {
             StepStatus::AwaitingApproval if self.asked(i).is_some() => {
@@ -212,7 +212,7 @@ impl PlanState {
     }
 
     fn running(&self, i: StepIndex, around: Option<&ExplainContext>) -> RootCause {
-        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
+        let (spec, step) = (self.plan.step(i), &self.steps[i]);
         let plan = self.id().as_str();
         if spec.kind == StepKind::Plan {
             let own = self.sub_plan_id(i);

@@ -1,23 +1,21 @@
 //! Folds revisions into the plan: steps, graph and counters.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_usize;
-use goalmill_common::plan::{Plan, Step, StepKind};
+use goalmill_common::plan::{Plan, Step};
 use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
 use goalmill_common::status::{Counts, StepStatus};
 
 use super::Delta;
 use super::delta::phase_of;
 use super::draft::is_other_work;
-use super::inner_plan::{into_items, into_plan};
 use crate::ReplayError;
 use crate::apply::recount_steps;
 use crate::graph::{PlanGraph, StepIndex};
-use crate::plan_size::count_steps;
+use crate::running_plan::RunningPlan;
 use crate::state::{PlanState, StepState};
 use crate::transitions::is_changeable;
 use crate::waiting::{PLANNER_MS, Waiting};
@@ -83,7 +81,6 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
         state.revising.left_out.extend(delta.skipped.keys().chain(removed));
     }
     change_steps(state, &delta, record.time_ms);
-    state.define(&delta, &plan);
     replace_plan(state, plan, graph, &delta.phases);
     state.revision = revised.revision;
     state.origin.confidence = revised.confidence_after;
@@ -100,7 +97,7 @@ fn change_steps(state: &mut PlanState, delta: &Delta, time_ms: u64) {
         step.clear_reason();
     }
     for (i, after) in &delta.modified {
-        let before = state.definition(*i);
+        let before = state.plan.defined(*i);
         if state.steps[*i].attempt > 0 && is_other_work(before, after) {
             let inputs = before.inputs.clone();
             state.done.keep_inputs(*i, &inputs);
@@ -141,7 +138,7 @@ fn settle_replan(state: &mut PlanState, revised: &PlanRevised) {
     revising.estimates_agreed |= !revised.approved_because.is_empty();
     revising.by_planners += u32::from(revised.strategy != Some(RevisionStrategy::Edit));
     if let Some(step) = state.waiting.replan().and_then(|replan| replan.step.as_ref()) {
-        revising.deferred_failures.retain(|i| state.plan.steps[*i].id != *step);
+        revising.deferred_failures.retain(|i| state.plan.step(*i).id != *step);
     }
     revising.deferred_failures.retain(|i| steps[*i].status == StepStatus::Failed);
     revising.end_replan();
@@ -151,11 +148,11 @@ fn settle_replan(state: &mut PlanState, revised: &PlanRevised) {
 }
 
 /// - `phases`: those that are new.
-fn replace_plan(state: &mut PlanState, plan: Plan, graph: PlanGraph, phases: &[PhaseAdded]) {
+fn replace_plan(state: &mut PlanState, plan: RunningPlan, graph: PlanGraph, phases: &[PhaseAdded]) {
     // What a revision takes out was there.
-    let before = count_steps(&state.plan);
-    state.size.replace(before, count_steps(&plan).max(before));
-    (state.plan, state.graph) = (Arc::new(plan), graph);
+    let before = state.plan.count_steps();
+    state.size.replace(before, plan.count_steps().max(before));
+    (state.plan, state.graph) = (plan, graph);
     state.follow_work();
     recount(state, phases);
 }
@@ -194,10 +191,10 @@ fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<BTreeSet<StepI
 }
 
 /// Returns the changed plan and its graph. Removed steps stay in the list, without edges.
-fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(Plan, PlanGraph), ReplayError> {
-    let mut plan = Plan::clone(&state.plan);
+fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(RunningPlan, PlanGraph), ReplayError> {
+    let mut plan = Plan::clone(state.plan.definition());
     for (i, step) in &delta.modified {
-        plan.steps[*i] = if delta.restarted.contains(i) { step.clone() } else { state.as_it_runs(*i, step) };
+        plan.steps[*i] = step.clone();
     }
     for i in &delta.removed {
         let step = &mut plan.steps[*i];
@@ -214,7 +211,8 @@ fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(Plan, PlanGraph
         plan.phases.insert(place, phase_of(phase));
     }
     let graph = PlanGraph::new(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
-    Ok((plan, graph))
+    let changed = delta.modified.keys().map(|i| (*i, delta.restarted.contains(i)));
+    Ok((state.plan.revised(plan, changed), graph))
 }
 
 /// Resets a step; what is known of its attempts stays.
@@ -254,57 +252,23 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
 }
 
 impl PlanState {
-    /// Keeps the definition of a step, which gets a plan in its place.
-    pub(crate) fn keep_definition(&mut self, i: StepIndex) {
-        let step = &self.plan.steps[i];
-        self.defined.entry(i).or_insert_with(|| Box::new(step.clone()));
-    }
-
-    /// A changed step that goes on with the plan that the run has put in its place.
-    fn as_it_runs(&self, i: StepIndex, step: &Step) -> Step {
-        let (mut step, before) = (step.clone(), &self.plan.steps[i]);
-        if let (Some(definition), Some(plan)) = (self.defined.get(&i), &before.plan) {
-            // Logs of earlier builds have the step as it runs.
-            if definition.for_each.is_some() && step.for_each.is_some() {
-                into_items(&mut step, plan);
-            } else if definition.kind != StepKind::Plan && step.kind != StepKind::Plan {
-                into_plan(&mut step, Some(Plan::clone(plan)));
-            }
-        }
-        step
-    }
-
-    /// Notes the definitions of changed steps.
-    ///
-    /// - `plan`: the changed one.
-    fn define(&mut self, delta: &Delta, plan: &Plan) {
-        for (i, step) in &delta.modified {
-            if plan.steps[*i] == *step {
-                self.defined.remove(i);
-            } else {
-                self.defined.insert(*i, Box::new(step.clone()));
-            }
-        }
-        delta.removed.iter().for_each(|i| drop(self.defined.remove(i)));
-    }
-
     /// Counts the open and the satisfied dependencies of a step.
     fn waits_of(&self, i: StepIndex) -> (u32, u32) {
         let (mut open, mut met) = (0, 0);
-        let dependencies = &self.plan.steps[i].dependencies;
+        let dependencies = &self.plan.step(i).dependencies;
         let mut once: Vec<StepIndex> = dependencies.iter().filter_map(|id| self.graph.find(id.as_str())).collect();
         once.sort_unstable();
         once.dedup();
         for dependency in once {
             open += u32::from(!self.steps[dependency].status.is_final());
-            met += u32::from(self.is_met(&self.plan.steps[i], dependency));
+            met += u32::from(self.is_met(self.plan.step(i), dependency));
         }
         (open, met)
     }
 
     /// Whether a dependency has ended in a way that lets the step start.
     pub(crate) fn is_met(&self, spec: &Step, dependency: StepIndex) -> bool {
-        let (id, status) = (&self.plan.steps[dependency].id, self.steps[dependency].status);
+        let (id, status) = (&self.plan.step(dependency).id, self.steps[dependency].status);
         spec.is_met_by(id, status, self.is_satisfied(dependency))
     }
 
@@ -326,7 +290,7 @@ fn is_decided_by_person(state: &PlanState, record: &Record, revised: &PlanRevise
 }
 
 fn history(state: &PlanState, record: &Record, revised: &PlanRevised, delta: &Delta) -> RevisionRecord {
-    let spec = |i: StepIndex| state.definition(i).clone();
+    let spec = |i: StepIndex| state.plan.defined(i).clone();
     RevisionRecord {
         revision: revised.revision,
         time_ms: record.time_ms,

@@ -60,7 +60,7 @@ pub(crate) fn resolve(
         return Err(vec![issue("NO_CHANGE", "/changes", "the changes leave the plan as it is", hint)]);
     }
     let most = limits.steps_max.saturating_mul(2);
-    if steps_written(state.plan.steps.iter().chain(&delta.added)) > most {
+    if steps_written(state.plan.steps().chain(&delta.added)) > most {
         let detail = format!("with the steps that were replaced the plan would have more than {most} steps");
         return Err(vec![issue("TOO_MANY_STEPS", "/changes", detail, "submit the remaining steps as a separate plan")]);
     }
@@ -80,14 +80,13 @@ impl Delta {
     /// The step after the revision; `None` for a removed one.
     pub(crate) fn spec<'a>(&'a self, state: &'a PlanState, i: StepIndex) -> Option<&'a Step> {
         let live = state.steps[i].status != StepStatus::Revised && !self.removed.contains(&i);
-        live.then(|| self.modified.get(&i).unwrap_or_else(|| state.definition(i)))
+        live.then(|| self.modified.get(&i).unwrap_or_else(|| state.plan.defined(i)))
     }
 
     /// What begins again has the form in which it was defined: its items may be others.
     fn restore_definitions(&mut self, state: &PlanState) {
-        let expanded = self.restarted.iter().filter_map(|i| Some((*i, state.defined.get(i)?)));
-        for (i, step) in expanded {
-            self.modified.entry(i).or_insert_with(|| Step::clone(step));
+        for i in self.restarted.iter().filter(|i| state.plan.is_expanded(**i)) {
+            self.modified.entry(*i).or_insert_with(|| state.plan.defined(*i).clone());
         }
     }
 
@@ -147,7 +146,7 @@ pub(super) fn ignored_failure(state: &PlanState, delta: &Delta) -> Option<Issue>
         let is_changed = delta.modified.contains_key(&i) || delta.removed.contains(&i);
         is_changed || delta.skipped.contains_key(&i) || delta.restarted.contains(&i)
     };
-    let waits = |i: &StepIndex| state.plan.steps[*i].dependencies.contains(id);
+    let waits = |i: &StepIndex| state.plan.step(*i).dependencies.contains(id);
     let mut waiting = state.indices().filter(waits).peekable();
     if is_touched(failed) || waiting.peek().is_some() && waiting.all(is_touched) {
         return None;
@@ -196,7 +195,7 @@ fn document(state: &PlanState, delta: &Delta) -> (Value, Vec<Issue>) {
         steps.insert(spec.id.to_string(), written(spec));
         unrouted.extend(unroutable(spec));
     }
-    let mut phases = state.plan.phases.clone();
+    let mut phases = state.plan.definition().phases.clone();
     for added in &delta.phases {
         phases.insert(to_usize(added.place).min(phases.len()), phase_of(added));
     }

@@ -62,11 +62,11 @@ impl<'a> RevisionDraft<'a> {
         let (state, delta) = (self.state, &mut self.delta);
         delta.skipped.retain(|i, _| !delta.removed.contains(i));
         delta.modified.retain(|i, step| {
-            *step != *state.definition(*i) && !delta.removed.contains(i) && !delta.skipped.contains_key(i)
+            *step != *state.plan.defined(*i) && !delta.removed.contains(i) && !delta.skipped.contains_key(i)
         });
         delta.restarted.retain(|i| !delta.removed.contains(i) && !delta.skipped.contains_key(i));
         for (i, after) in &delta.modified {
-            let before = state.definition(*i);
+            let before = state.plan.defined(*i);
             let step = &state.steps[*i];
             let is_over = step.status.is_final();
             let began = !matches!(step.status, StepStatus::Pending | StepStatus::Blocked) && !is_over;
@@ -83,7 +83,7 @@ impl<'a> RevisionDraft<'a> {
         let state = self.state;
         let removed = self.delta.removed.clone();
         for i in removed.iter().copied().filter(|i| state.inner.has_kept_of(*i)) {
-            let id = &state.plan.steps[i].id;
+            let id = &state.plan.step(i).id;
             let detail = format!("what iterations of `{id}` have done can be undone only when the plan ends");
             self.refuse("STEP_FINAL", detail, format!("skip `{id}` instead"));
         }
@@ -92,7 +92,7 @@ impl<'a> RevisionDraft<'a> {
             is_done && state.undo_of(*i).is_none_or(|undo| removed.contains(&undo))
         };
         for i in removed.iter().copied().filter(is_lost) {
-            let id = &state.plan.steps[i].id;
+            let id = &state.plan.step(i).id;
             let detail = format!("step `{id}` is completed, and the step that undoes it is removed too");
             self.refuse("STEP_FINAL", detail, format!("keep `{id}`, or its undo step"));
         }
@@ -118,7 +118,7 @@ impl<'a> RevisionDraft<'a> {
         let state = self.state;
         let known = state.graph.find(id.as_str());
         let Some(i) = known.filter(|i| state.steps[*i].status != StepStatus::Revised) else {
-            let words = state.plan.steps.iter().map(|step| step.id.as_str());
+            let words = state.plan.steps().map(|step| step.id.as_str());
             let hint = match nearest(id.as_str(), words) {
                 Some(near) if known.is_none() => format!("did you mean `{near}`?"),
                 _ => "name a step of this plan".into(),
@@ -141,13 +141,13 @@ impl<'a> RevisionDraft<'a> {
     }
 
     fn spec(&self, i: StepIndex) -> &Step {
-        self.delta.modified.get(&i).unwrap_or_else(|| self.state.definition(i))
+        self.delta.modified.get(&i).unwrap_or_else(|| self.state.plan.defined(i))
     }
 
     /// A copy of the step, for changing.
     fn touch(&mut self, i: StepIndex) -> &mut Step {
         let state = self.state;
-        self.delta.modified.entry(i).or_insert_with(|| state.definition(i).clone())
+        self.delta.modified.entry(i).or_insert_with(|| state.plan.defined(i).clone())
     }
 
     fn say(&mut self, line: String) {
@@ -219,7 +219,7 @@ impl<'a> RevisionDraft<'a> {
 
     /// Removes a step. What it did is undone; an undo step that has nothing to undo goes too.
     fn take_out(&mut self, i: StepIndex) {
-        let id = &self.state.plan.steps[i].id;
+        let id = &self.state.plan.step(i).id;
         self.delta.removed.insert(i);
         self.say(format!("- {id}"));
         let Some(undo) = self.state.undo_of(i) else { return };
@@ -323,7 +323,7 @@ impl<'a> RevisionDraft<'a> {
     }
 
     fn add_phase(&mut self, phase: &Phase, after: Option<&str>, steps: &[Step]) {
-        let mut all: Vec<&str> = self.state.plan.phases.iter().map(|phase| phase.id.as_str()).collect();
+        let mut all: Vec<&str> = self.state.plan.definition().phases.iter().map(|phase| phase.id.as_str()).collect();
         for added in &self.delta.phases {
             all.insert(to_usize(added.place).min(all.len()), &added.phase);
         }
@@ -357,7 +357,7 @@ impl<'a> RevisionDraft<'a> {
     }
 
     fn skip_phase(&mut self, name: &str, reason: &str) {
-        let phases = &self.state.plan.phases;
+        let phases = &self.state.plan.definition().phases;
         let Some(phase) = phases.iter().position(|phase| phase.id == name) else {
             return self.refuse_phase(name);
         };
@@ -372,7 +372,7 @@ impl<'a> RevisionDraft<'a> {
 
     fn refuse_phase(&mut self, name: &str) {
         let state = self.state;
-        let near = nearest(name, state.plan.phases.iter().map(|phase| phase.id.as_str()));
+        let near = nearest(name, state.plan.definition().phases.iter().map(|phase| phase.id.as_str()));
         let hint = near.map_or("name a phase of this plan".into(), |near| format!("did you mean `{near}`?"));
         self.refuse("PHASE_UNKNOWN", format!("there is no phase `{name}`"), hint);
     }

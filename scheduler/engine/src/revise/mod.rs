@@ -90,7 +90,7 @@ pub fn validate_revision(
 impl PlanState {
     /// The plan's revision policy, or the default one.
     pub(crate) fn policy(&self) -> RevisionPolicy {
-        self.plan.revision.clone().unwrap_or_default()
+        self.plan.definition().revision.clone().unwrap_or_default()
     }
 
     /// How many revisions planners may still make.

@@ -91,7 +91,7 @@ impl Turn<'_> {
             self.emit_added(StepAdded { step: step.clone() });
         }
         for (i, step) in &delta.modified {
-            let before = Some(Box::new(self.state.definition(*i).clone()));
+            let before = Some(Box::new(self.state.plan.defined(*i).clone()));
             self.emit_step(*i, StepEvent::Modified(Box::new(StepModified { step: step.clone(), before })));
         }
         let why = if summary.is_empty() { String::new() } else { format!(": {summary}") };

@@ -16,7 +16,7 @@ pub(crate) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut after: Option<String> = None;
     for phase in &plan.phases {
-        if !state.plan.phases.iter().any(|own| own.id == phase.id) {
+        if !state.plan.definition().phases.iter().any(|own| own.id == phase.id) {
             changes.push(Change::AddPhase { phase: phase.clone(), after: after.clone(), steps: Vec::new() });
         }
         after = Some(phase.id.clone());
@@ -26,14 +26,14 @@ pub(crate) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
             None => changes.push(Change::AddStep { step: Box::new(step.clone()), before: Vec::new() }),
             Some(i) => {
                 let status = state.steps[i].status;
-                let is_new = step != state.definition(i) || status == StepStatus::Failed;
+                let is_new = step != state.plan.defined(i) || status == StepStatus::Failed;
                 if is_changeable(status) && is_new {
                     changes.push(Change::ModifyStep { step: Box::new(step.clone()) });
                 }
             }
         }
     }
-    for (spec, step) in state.plan.steps.iter().zip(&state.steps) {
+    for (spec, step) in state.plan.steps().zip(&state.steps) {
         if !step.status.is_final() && !spec.is_cleanup() && !wanted.contains_key(&spec.id) {
             changes.push(Change::RemoveStep { step: spec.id.clone() });
         }

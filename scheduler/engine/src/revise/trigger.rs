@@ -46,7 +46,7 @@ impl Turn<'_> {
 
     /// Checks the optional triggers of the plan's revision policy.
     pub(crate) fn check_triggers(&mut self) {
-        let Some(policy) = &self.state.plan.revision else { return };
+        let Some(policy) = &self.state.plan.definition().revision else { return };
         if self.state.status != PlanStatus::Running || self.state.is_done() {
             return;
         }
@@ -68,14 +68,16 @@ impl Turn<'_> {
 impl PlanState {
     /// The failure policy of a step for a class of failure.
     pub(crate) fn on_failure(&self, i: StepIndex, class: FailureClass) -> OnFailure {
-        let own = self.plan.steps[i].on_failure;
+        let own = self.plan.step(i).on_failure;
         match own {
             OnFailure::Abort | OnFailure::Replan | OnFailure::AskUser if self.may_be_handled(i) => OnFailure::Continue,
             OnFailure::Abort | OnFailure::Replan | OnFailure::AskUser if self.cleanup.is_running() => {
                 OnFailure::Continue
             }
-            OnFailure::Abort if self.plan.continue_on_failure => OnFailure::Continue,
-            OnFailure::Abort if self.plan.revision.is_some() && class == FailureClass::ConstraintViolation => {
+            OnFailure::Abort if self.plan.definition().continue_on_failure => OnFailure::Continue,
+            OnFailure::Abort
+                if self.plan.definition().revision.is_some() && class == FailureClass::ConstraintViolation =>
+            {
                 OnFailure::Replan
             }
             OnFailure::Abort | OnFailure::Skip | OnFailure::Continue | OnFailure::Replan | OnFailure::AskUser => own,

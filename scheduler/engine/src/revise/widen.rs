@@ -24,7 +24,7 @@ fn approvals(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     };
     let mut issues = Vec::new();
     for (i, after) in &delta.modified {
-        let before = state.definition(*i);
+        let before = state.plan.defined(*i);
         let silent = |step: &Step| step.approve.is_some_and(|approve| approve.default == ApprovalDefault::Approve);
         if before.approve.is_some() && (after.approve.is_none() || (silent(after) && !silent(before))) {
             issues.push(dropped(before, "would no longer need it"));
@@ -32,7 +32,7 @@ fn approvals(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     }
     let asks = |step: &Step| step.approve.is_some();
     for i in &delta.removed {
-        let before = state.definition(*i);
+        let before = state.plan.defined(*i);
         let is_open = !state.steps[*i].status.is_final();
         if is_open && asks(before) && !delta.added.is_empty() && !delta.added.iter().any(asks) {
             issues.push(dropped(before, "its replacement does not"));
@@ -49,7 +49,7 @@ fn spend(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     }
     let all = || state.indices();
     let is_open = |i: &StepIndex| !state.steps[*i].status.is_final();
-    let before = sum(all().filter(is_open).map(|i| state.definition(i)));
+    let before = sum(all().filter(is_open).map(|i| state.plan.defined(i)));
     let stays = |i: &StepIndex| (is_open(i) && !delta.skipped.contains_key(i)) || delta.restarted.contains(i);
     let after = sum(all().filter(stays).filter_map(|i| delta.spec(state, i)).chain(&delta.added));
     let hint = "choose what fits the budget, or let the policy ask a person";
