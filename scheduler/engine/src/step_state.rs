@@ -31,7 +31,7 @@ pub(crate) struct StepState {
     pub(crate) open: u32,
     /// Dependencies that are satisfied.
     pub(crate) met: u32,
-    /// The step's timer, Unix milliseconds; 0 for none.
+    /// The timer of the status, Unix milliseconds; 0 for none.
     pub(crate) due_ms: u64,
     pub(crate) queued_ms: u64,
     /// The number of the event that first sent it, or ran it in the engine; 0 before.
@@ -156,8 +156,9 @@ impl StepState {
         self.details.get_or_insert_default()
     }
 
-    /// Clears the reason, cause and question of the previous status.
-    pub(crate) fn clear_reason(&mut self) {
+    /// Forgets what belongs to the status that the step leaves: its timer, reason, cause and question.
+    pub(crate) fn leave_status(&mut self) {
+        self.due_ms = 0;
         if let Some(details) = &mut self.details {
             details.reason.clear();
             (details.cause, details.question) = (None, None);

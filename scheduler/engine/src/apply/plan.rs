@@ -15,7 +15,6 @@ use goalmill_common::situation::{Answered, Refusal};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::counts::{recount_steps, transition};
-use super::step::finish;
 use crate::ReplayError;
 use crate::cleanup_state::CleanupState;
 use crate::constraint_monitor::ConstraintMonitor;
@@ -305,7 +304,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
             step.details().errors.clone_from(errors);
         }
         state.size.add_outputs(outputs);
-        finish(step, record.time_ms);
+        step.finished_ms = record.time_ms;
         transition(state, i, StepStatus::Pending, StepStatus::Completed, true);
     }
     Ok(())
@@ -332,8 +331,8 @@ fn stop(state: &mut PlanState, time_ms: u64, keeps_cleanup: bool) {
         }
         state.counts.shift(step.status, StepStatus::Cancelled);
         step.status = StepStatus::Cancelled;
-        step.clear_reason();
-        finish(step, time_ms);
+        step.leave_status();
+        step.finished_ms = time_ms;
     }
     state.reservations.clear_grants();
     // The undo step of what a revision removed may be ready or in flight.

@@ -3,8 +3,8 @@
 use goalmill_common::call::CallWaitKind;
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{
-    HookDecided, HookDecision, Record, StepAnswered, StepCompleted, StepEvent, StepIterated, StepProgress, StepQueued,
-    StepRetrying, StepSkipped, StepStarted, StepWaitStarted,
+    HookDecided, HookDecision, Record, StepCompleted, StepEvent, StepIterated, StepProgress, StepQueued, StepRetrying,
+    StepSkipped, StepStarted, StepWaitStarted,
 };
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
@@ -52,7 +52,7 @@ pub(super) fn apply_step(
         step.ended = seq;
     }
     if next != old {
-        step.clear_reason();
+        step.leave_status();
     }
     fold_step(step, record.time_ms, event);
     step.fold_calls(event);
@@ -191,31 +191,29 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
         | StepEvent::Expanded(_)
         | StepEvent::Measured(_)
         | StepEvent::CallRecorded(_)
-        | StepEvent::CallsDiscarded(_) => {}
+        | StepEvent::CallsDiscarded(_)
+        | StepEvent::Ready
+        | StepEvent::Released(_) => {}
         StepEvent::QuestionAsked(asked) => {
             step.due_ms = asked.due_ms;
             step.details().question = Some(asked.question.clone());
         }
-        StepEvent::Answered(answered) => answer(step, answered),
+        StepEvent::Answered(answered) => step.details().answer = Some(answered.answer.clone()),
         StepEvent::HookAsked(asked) => {
+            // One question may follow another.
             step.due_ms = 0;
             step.details().hook = Some(StepHook::Asked(asked.clone()));
         }
         StepEvent::HookDecided(decided) => fold_hook(step, decided),
-        StepEvent::Recalled(_) => {
-            step.due_ms = 0;
-            step.clear_hook();
-        }
-        StepEvent::Decomposed(_) => begin_again(step, 0),
+        StepEvent::Recalled(_) => step.clear_hook(),
+        StepEvent::Decomposed(_) => begin_again(step),
         StepEvent::Undone(_) => undo_next(step),
         StepEvent::Approved(_) => approve(step),
-        StepEvent::Ready | StepEvent::Released(_) => step.due_ms = 0,
         StepEvent::Suspended(suspended) => step.fold_suspended(suspended),
         StepEvent::CallbackReceived(received) => {
             step.details().callback = Some(Box::new((step.attempt, received.digest.clone())));
         }
         StepEvent::Resumed(_) => {
-            step.due_ms = 0;
             let details = step.details();
             (details.suspended, details.call_plan) = (None, None);
         }
@@ -230,24 +228,17 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
         StepEvent::Retrying(retrying) => retry(step, time_ms, retrying),
         StepEvent::Failed(failed) => {
             step.details().failure = Some(failed.failure.clone());
-            finish(step, time_ms);
+            step.finished_ms = time_ms;
         }
         StepEvent::Skipped(skipped) => skip(step, time_ms, skipped),
         StepEvent::Cancelled(why) => {
             step.details().reason.clone_from(&why.reason);
-            finish(step, time_ms);
+            step.finished_ms = time_ms;
         }
     }
 }
 
-fn answer(step: &mut StepState, answered: &StepAnswered) {
-    step.due_ms = 0;
-    let details = step.details();
-    (details.question, details.answer) = (None, Some(answered.answer.clone()));
-}
-
 fn approve(step: &mut StepState) {
-    step.due_ms = 0;
     if let Some(details) = &mut step.details
         && details.hook.is_some()
     {
@@ -256,14 +247,14 @@ fn approve(step: &mut StepState) {
 }
 
 /// The next attempt has all retries again.
-fn begin_again(step: &mut StepState, due_ms: u64) {
-    (step.due_ms, step.failures, step.lost, step.fallback) = (due_ms, 0, 0, false);
+fn begin_again(step: &mut StepState) {
+    (step.failures, step.lost, step.fallback) = (0, 0, false);
     step.details().told_to_wait = None;
 }
 
 /// The undo step begins with the next piece of work as if it had not begun.
 fn undo_next(step: &mut StepState) {
-    begin_again(step, 0);
+    begin_again(step);
     step.clear_hook();
     let details = step.details();
     (details.failure, details.answer, details.iterated) = (None, None, None);
@@ -271,7 +262,8 @@ fn undo_next(step: &mut StepState) {
 }
 
 fn iterate(step: &mut StepState, iterated: &StepIterated) {
-    begin_again(step, iterated.due_ms);
+    begin_again(step);
+    step.due_ms = iterated.due_ms;
     step.clear_hook();
     let details = step.details();
     (details.failure, details.may_have_acted) = (None, false);
@@ -303,7 +295,7 @@ fn skip(step: &mut StepState, time_ms: u64, skipped: &StepSkipped) {
     details.cause = Some(skipped.cause);
     details.reason.clone_from(&skipped.reason);
     details.failure = skipped.failure.clone().or(details.failure.take());
-    finish(step, time_ms);
+    step.finished_ms = time_ms;
 }
 
 fn queue(step: &mut StepState, time_ms: u64, queued: &StepQueued) {
@@ -332,7 +324,7 @@ fn complete(step: &mut StepState, time_ms: u64, completed: &StepCompleted) {
         details.errors.clone_from(&completed.errors);
         details.suggested.clone_from(&completed.suggested_adjustments);
     }
-    finish(step, completed.finished_ms.unwrap_or(time_ms));
+    step.finished_ms = completed.finished_ms.unwrap_or(time_ms);
 }
 
 /// Folds the decision about a step: it is held, or goes on.
@@ -358,11 +350,6 @@ fn fold_hook(step: &mut StepState, decided: &HookDecided) {
     if decided.decision == HookDecision::Hold {
         step.details().reason.clone_from(&decided.reason);
     }
-}
-
-pub(super) fn finish(step: &mut StepState, time_ms: u64) {
-    step.due_ms = 0;
-    step.finished_ms = time_ms;
 }
 
 fn retry(step: &mut StepState, time_ms: u64, retrying: &StepRetrying) {

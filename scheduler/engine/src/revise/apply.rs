@@ -94,7 +94,7 @@ fn change_steps(state: &mut PlanState, delta: &Delta, time_ms: u64) {
     state.steps.extend(delta.added.iter().map(|_| StepState::new(0)));
     for step in state.steps.iter_mut().filter(|step| step.status == StepStatus::Blocked) {
         step.status = StepStatus::Pending;
-        step.clear_reason();
+        step.leave_status();
     }
     for (i, after) in &delta.modified {
         let before = state.plan.defined(*i);
@@ -228,8 +228,8 @@ fn restart(step: &mut StepState) {
 }
 
 fn settle(step: &mut StepState, status: StepStatus, time_ms: u64) {
-    step.clear_reason();
-    (step.status, step.due_ms, step.finished_ms) = (status, 0, time_ms);
+    step.leave_status();
+    (step.status, step.finished_ms) = (status, time_ms);
 }
 
 /// Recomputes every counter from the steps' statuses.
