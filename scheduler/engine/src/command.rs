@@ -15,12 +15,12 @@ use goalmill_common::status::PlanStatus;
 use goalmill_plan::validate::Policy;
 
 use crate::HookAnswer;
-use crate::cards::Cards;
-use crate::family::FamilyUse;
+use crate::attempt::cards::Cards;
+use crate::attempt::recording::InputRecording;
 use crate::graph::StepIndex;
-use crate::kept_plans::KeptFate;
-use crate::payload_loads::LoadedPayload;
-use crate::recording::InputRecording;
+use crate::render::payload_loads::LoadedPayload;
+use crate::sub_plan::family::FamilyUse;
+use crate::sub_plan::kept_plans::KeptFate;
 use crate::token::TokenKey;
 
 /// A command or a [`SubmitCommand`], with its time, random number and actor: the engine reads no clock and draws no

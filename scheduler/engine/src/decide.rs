@@ -8,10 +8,10 @@ use goalmill_common::json::Json;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
-use crate::family::{FamilyRequest, FamilyUse};
+use crate::budget::work_limit::{WorkLimit, part_work_max};
 use crate::graph::StepIndex;
 use crate::react::react;
-use crate::work_limit::{WorkLimit, part_work_max};
+use crate::sub_plan::family::{FamilyRequest, FamilyUse};
 use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, Timer};
 
 /// Turns a command into events, folds them into the state, and names the effects.

@@ -8,9 +8,9 @@ use goalmill_common::task::Task;
 use goalmill_expression::NeededPayload;
 
 use crate::Timer;
-use crate::family::FamilyRequest;
+use crate::budget::work_limit::WorkLimit;
 use crate::graph::StepIndex;
-use crate::work_limit::WorkLimit;
+use crate::sub_plan::family::FamilyRequest;
 
 /// The result of a command: events, already folded into the state, effects, and requests to other plans, which
 /// [`crate::settle_family`] decides.

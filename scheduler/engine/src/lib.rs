@@ -10,115 +10,79 @@
 //! The shell must send: every [`Timer`] at its time, after the reports that arrived before it; every
 //! [`Effect::Ready`] step once [`PlanState::can_dispatch`] allows it, checked again after [`Effect::Room`]; and an
 //! answer to every [`Effect::Plan`].
-
-mod capacity;
-mod cleanup_state;
-mod command;
-mod constraint_monitor;
-mod effect;
-
-mod event_variants;
-mod graph;
-mod implied_criteria;
-mod inner_plans;
-mod judging;
-mod kept_plans;
-mod outcome;
-mod phases;
-mod ready_steps;
-mod received_events;
-mod recorded_calls;
-mod reservations;
-mod running_plan;
-mod state;
-mod step_calls;
-mod step_snapshot;
-mod step_state;
-mod step_verdict;
-mod token;
-mod transitions;
-mod waiting;
+//!
+//! A concept is a folder: its state with private fields, the fold of its events, and its verbs. [`PlanState`] holds
+//! the values of all of them, and a `Turn` emits their events.
+//!
+//! | concept | folder | state |
+//! |---|---|---|
+//! | definition and graph, phases, unlocking | `graph` | `RunningPlan`, `PlanGraph`, `Phases`, `ReadySteps` |
+//! | attempts, reports, failures, retries | `attempt` | `StepState` |
+//! | durable calls, callbacks | `calls` | `StepCalls` |
+//! | budgets, capacity, size, work | `budget` | `Reservations`, `Capacity`, `PlanSize`, `ModelCallLog` |
+//! | waits and events from outside | `wait` | `ReceivedEvents` |
+//! | people and hooks | `people` | `Waiting`, `StepHook` |
+//! | clean-up, undo, the end of a plan | `cleanup` | `CleanupState`, `DoneLog`, `Outcome` |
+//! | revisions, edits, forks, streamed plans | `revise` | `Revising` |
+//! | constraints | `constraints` | `ConstraintMonitor` |
+//! | success criteria | `criteria` | `Judging` |
+//! | plans inside: sub-plans, maps, loops, decomposition | `sub_plan` | `InnerPlans` |
+//! | inputs, conditions, payloads | `render` | `PayloadLoads` |
 
 mod apply;
-mod awaited;
-
 mod attempt;
 mod budget;
-mod call_budget;
-mod call_plan;
-mod callback;
-mod cards;
-mod checkpoint;
+mod calls;
 mod cleanup;
+mod command;
 mod constraints;
 mod criteria;
 mod decide;
-mod decompose;
 mod delayed_start;
-mod done_work;
-mod expand;
-mod failure;
-mod hook;
-mod hook_question;
-mod human_review;
-mod model_calls;
-mod output_check;
-mod payload_loads;
-mod payloads;
-mod recording;
+mod effect;
+mod event_variants;
+mod explain;
+mod graph;
+mod people;
+mod queries;
+mod react;
 mod render;
-mod repeat;
-mod report;
 mod requests;
-mod result_amount;
-mod result_cache;
-mod retry;
 mod revise;
-mod streaming;
+mod state;
+mod step_snapshot;
 mod sub_plan;
 mod submit;
-mod unlock;
-mod wait;
-mod work_limit;
-
-mod react;
-
-mod family;
-mod family_events;
-
-mod explain;
-mod fork;
-mod places;
-mod plan_size;
-mod queries;
-mod replan_context;
+mod token;
+mod transitions;
 mod view;
+mod wait;
 
 pub use apply::{ReplayError, apply, replay};
-pub use cards::{CardLookup, Cards};
+pub use attempt::cards::{CardLookup, Cards};
+pub use attempt::recording::InputRecording;
+pub use budget::places::{can_dispatch_in_family, family_members, has_room_in_family};
+pub use budget::work_limit::WorkLimit;
 pub use command::{Closing, Command, EngineContext, Envelope, PlanAnswer, Rejection, SubPlanEnd, SubmitCommand, Timer};
 pub use decide::decide;
 pub use effect::{Decision, Effect};
 pub use event_variants::{EventWords, plan_event_variants, step_event_variants};
 pub use explain::{AgentHealth, ExplainContext};
-pub use family::{FamilyPlans, FamilyUse, settle_family};
-pub use family_events::{decide_in_family, family_has_event};
-pub use fork::fork;
 pub use goalmill_expression::{NeededPayload, Payload};
 pub use graph::StepIndex;
-pub use hook::{HookAnswer, HookRuling};
-pub use hook_question::HookQuestion;
-pub use kept_plans::KeptFate;
-pub use payload_loads::LoadedPayload;
-pub use places::{can_dispatch_in_family, family_members, has_room_in_family};
+pub use people::hook::{HookAnswer, HookRuling};
+pub use people::hook_question::HookQuestion;
 pub use react::pending;
-pub use recording::InputRecording;
-pub use replan_context::replan_context;
+pub use render::payload_loads::LoadedPayload;
+pub use revise::fork::fork;
+pub use revise::replan_context::replan_context;
 pub use revise::validate_revision;
 pub use state::PlanState;
 pub use step_snapshot::StepSnapshot;
+pub use sub_plan::family::{FamilyPlans, FamilyUse, settle_family};
+pub use sub_plan::kept_plans::KeptFate;
 pub use submit::{Engine, submit};
 pub use token::TokenKey;
 pub use transitions::{plan_transition, step_transition};
 pub use view::SummarySnapshot;
-pub use work_limit::WorkLimit;
+pub use wait::family_events::{decide_in_family, family_has_event};

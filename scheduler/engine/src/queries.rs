@@ -10,8 +10,8 @@ use goalmill_common::plan::{Plan, StepKind, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::graph::StepIndex;
+use crate::people::waiting::Waiting;
 use crate::state::{JoinState, StepState, at};
-use crate::waiting::Waiting;
 use crate::{PlanState, TokenKey};
 
 /// The queue of steps that need no worker.

@@ -8,10 +8,10 @@ use goalmill_common::plan::{StepKind, Strategy};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::StepStatus;
 
-use crate::family::{self, FamilyRequest};
 use crate::graph::StepIndex;
 use crate::render::{self, Unrendered};
 use crate::state::{StepHook, at};
+use crate::sub_plan::family::{self, FamilyRequest};
 use crate::{Decision, Effect, EngineContext, PlanState, Timer};
 
 /// Adds the effects of `record`, which the state has already folded, and what it asks of the plan's family.

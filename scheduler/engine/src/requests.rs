@@ -14,8 +14,8 @@ use crate::Rejection;
 use crate::budget::BUDGET_EXCEEDED;
 use crate::decide::{Turn, not_allowed};
 use crate::graph::StepIndex;
+use crate::people::waiting::Waiting;
 use crate::revise::trigger_of;
-use crate::waiting::Waiting;
 
 /// A plan ends with this code when its deadline has passed.
 pub(crate) const PLAN_TIMEOUT: &str = "PLAN_TIMEOUT";

@@ -18,10 +18,10 @@ use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::PlanStatus;
 
+use crate::budget::plan_size::{count_steps, steps_written};
 use crate::decide::{Turn, after, decide, not_allowed};
 use crate::delayed_start::with_start;
 use crate::graph::PlanGraph;
-use crate::plan_size::{count_steps, steps_written};
 use crate::{Decision, Effect, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand};
 
 /// The result of [`submit()`].

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::PlanState;
 use crate::graph::StepIndex;
-use crate::phases::PhaseState;
+use crate::graph::phases::PhaseState;
 use crate::state::{StepState, at};
 
 /// The changing fields of a plan's summary as last written.

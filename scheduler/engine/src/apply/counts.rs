@@ -5,7 +5,7 @@ use goalmill_common::plan::{StepKind, Strategy};
 use goalmill_common::status::StepStatus;
 
 use crate::graph::StepIndex;
-use crate::ready_steps::ReadySteps;
+use crate::graph::ready_steps::ReadySteps;
 use crate::state::PlanState;
 
 /// Changes a step's status and every counter that depends on it.

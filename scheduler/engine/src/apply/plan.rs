@@ -16,17 +16,17 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::counts::{recount_steps, transition};
 use crate::ReplayError;
-use crate::cleanup_state::CleanupState;
-use crate::constraint_monitor::ConstraintMonitor;
+use crate::budget::plan_size::PlanSize;
+use crate::cleanup::cleanup_state::CleanupState;
+use crate::constraints::constraint_monitor::ConstraintMonitor;
+use crate::criteria::implied_criteria::implied_criteria;
+use crate::graph::phases::Phases;
+use crate::graph::running_plan::RunningPlan;
 use crate::graph::{PlanGraph, StepIndex};
-use crate::implied_criteria::implied_criteria;
-use crate::phases::Phases;
-use crate::plan_size::PlanSize;
+use crate::people::waiting::{PLANNER_MS, Waiting};
 use crate::revise;
-use crate::running_plan::RunningPlan;
 use crate::state::{Origin, PlanState, StepState, at};
 use crate::transitions::plan_transition;
-use crate::waiting::{PLANNER_MS, Waiting};
 
 pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Result<(), ReplayError> {
     let seq = record.seq;

@@ -13,8 +13,8 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::counts::transition;
 use crate::ReplayError;
+use crate::budget::plan_size::{count_step, count_steps};
 use crate::graph::StepIndex;
-use crate::plan_size::{count_step, count_steps};
 use crate::revise;
 use crate::state::{JoinState, PlanState, StepHook, StepState, ToldToWait};
 use crate::transitions::step_transition;

@@ -9,8 +9,8 @@ use goalmill_common::view::{Explanation, StepExplanation};
 
 use crate::PlanState;
 use crate::graph::StepIndex;
+use crate::people::waiting::Waiting;
 use crate::wait::named_event;
-use crate::waiting::Waiting;
 
 mod remedy;
 

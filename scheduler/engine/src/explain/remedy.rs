@@ -10,7 +10,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use super::elapsed;
 use crate::PlanState;
 use crate::graph::StepIndex;
-use crate::waiting::Waiting;
+use crate::people::waiting::Waiting;
 
 /// What a plan's log does not contain: the state of queues and workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

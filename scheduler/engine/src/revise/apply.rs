@@ -14,11 +14,11 @@ use super::delta::phase_of;
 use super::draft::is_other_work;
 use crate::ReplayError;
 use crate::apply::recount_steps;
+use crate::graph::running_plan::RunningPlan;
 use crate::graph::{PlanGraph, StepIndex};
-use crate::running_plan::RunningPlan;
+use crate::people::waiting::{PLANNER_MS, Waiting};
 use crate::state::{PlanState, StepState};
 use crate::transitions::is_changeable;
-use crate::waiting::{PLANNER_MS, Waiting};
 
 /// Stages a change of one step for the `plan_revised` or `plan_extended` that follows. Returns whether `event` is such
 /// a change.

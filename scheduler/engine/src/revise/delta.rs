@@ -17,8 +17,8 @@ use serde_json::{Map, Value, json};
 
 use super::draft::RevisionDraft;
 use crate::PlanState;
+use crate::budget::plan_size::steps_written;
 use crate::graph::StepIndex;
-use crate::plan_size::steps_written;
 
 /// The effect of a revision on each step: as it is resolved, and again as the log's events tell it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -234,9 +234,9 @@ fn shown(spec: &Step, live: &BTreeSet<&StepId>) -> Value {
 
 /// Returns an issue when a step, or one inside its plan, has no agent type.
 fn unroutable(spec: &Step) -> Option<Issue> {
-    let is_open = |plan: &Plan| crate::streaming::steps_of(plan).any(crate::streaming::is_unrouted);
+    let is_open = |plan: &Plan| crate::revise::streaming::steps_of(plan).any(crate::revise::streaming::is_unrouted);
     let inside = spec.plan.as_deref().is_some_and(is_open);
-    (crate::streaming::is_unrouted(spec) || inside).then(|| {
+    (crate::revise::streaming::is_unrouted(spec) || inside).then(|| {
         let detail = format!("step `{}` has no agent type", spec.id);
         issue("AGENT_UNROUTED", &format!("/steps/{}/agent_type", spec.id), detail, "name an agent type")
     })

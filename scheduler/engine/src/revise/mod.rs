@@ -4,6 +4,10 @@
 //! changes ([`delta`]), validated like a plan, checked against the policies ([`propose`]), and recorded step by step.
 //! The `plan_revised` that follows applies all of it ([`apply`]).
 
+pub(crate) mod fork;
+pub(crate) mod replan_context;
+pub(crate) mod streaming;
+
 mod apply;
 mod better_plan;
 mod by_person;

@@ -14,7 +14,7 @@ use super::towards::towards;
 use super::widen::widens;
 use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
-use crate::waiting::PLANNER_MS;
+use crate::people::waiting::PLANNER_MS;
 use crate::{PlanAnswer, Rejection};
 
 /// Invalid proposals of planners to one replan, at most.
@@ -84,7 +84,7 @@ impl Turn<'_> {
         let failure = step.as_ref().and_then(|step| self.failure_of(step));
         match (step, failure) {
             (Some(step), Some(failure)) => {
-                self.fail_plan_because(crate::failure::plan_failure(&step, failure), reason);
+                self.fail_plan_because(crate::attempt::failure::plan_failure(&step, failure), reason);
             }
             (None, _) if self.state.waiting.is_for(Trigger::ConstraintViolation) => {
                 let broken = self.state.waiting.replan().map(|replan| replan.reason.clone()).unwrap_or_default();

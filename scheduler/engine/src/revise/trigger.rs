@@ -9,7 +9,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use crate::PlanState;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::waiting::PLANNER_MS;
+use crate::people::waiting::PLANNER_MS;
 
 impl Turn<'_> {
     /// Asks the planners, or a person, for a revision. Without revisions left, a required replan ends the plan.

@@ -1,0 +1,120 @@
+//! Retries of failed and lost attempts: backoff, fallback, poisoned steps.
+
+use goalmill_common::event::{StepEvent, StepRetrying};
+use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING, WAIT_EXCEEDED};
+use goalmill_common::plan::{Jitter, Retry};
+use goalmill_common::retry_after::RETRY_AFTER_MS_MAX;
+
+use crate::Effect;
+use crate::attempt::report::Spent;
+use crate::decide::Turn;
+use crate::graph::StepIndex;
+
+/// The least wait when an agent asks to wait until a time, by how often it has asked in a row.
+const ASKED_AGAIN: Retry = Retry { max: u32::MAX, initial_ms: 50, factor: 2.0, max_ms: 60_000, jitter: Jitter::None };
+/// The same when it names no time.
+const ASKED_FOR_NO_TIME: Retry = Retry { initial_ms: 1_000, ..ASKED_AGAIN };
+/// The longest time over which the ends of waits are spread, in milliseconds.
+const SPREAD_MS_MAX: u64 = 30_000;
+
+/// The attempt after a failed one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Next {
+    wait_ms: u64,
+    /// It is the first of the fallback.
+    fallback: bool,
+    /// The failed one was asked to wait.
+    told_to_wait: bool,
+}
+
+impl Turn<'_> {
+    /// Handles a failed attempt: retries it, uses the fallback, or fails the step.
+    pub(crate) fn fail_attempt(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
+        if failure.class == FailureClass::Lost {
+            return self.lose_attempt(i, failure, spent);
+        }
+        let waits = failure.class == FailureClass::RateLimited;
+        let failure = if waits { self.wait_as_told(i, failure, spent) } else { Some(failure) };
+        let Some(failure) = failure else { return };
+        let retry = self.state.plan.step(i).retry;
+        let failed = self.state.steps[i].failures + 1;
+        if failure.class.is_retryable()
+            && failure.code != WAIT_EXCEEDED
+            && failed <= retry.max.min(self.context.limits.retries_max)
+        {
+            let asked = failure.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX);
+            let wait_ms = retry.wait_ms(failed, self.draw()).max(asked);
+            return self.retry(i, failure, Next { wait_ms, ..Next::default() }, spent);
+        }
+        if self.may_fall_back(i, &failure) {
+            return self.retry(i, failure, Next { fallback: true, ..Next::default() }, spent);
+        }
+        self.give_up(i, failure, spent);
+    }
+
+    /// Whether the fallback of a step may try after a failure. An action that changes something goes to it only if no
+    /// attempt may have done it.
+    fn may_fall_back(&self, i: StepIndex, failure: &Failure) -> bool {
+        let (spec, step) = (self.state.plan.step(i), &self.state.steps[i]);
+        let has_fallback = spec.fallback.is_some() && !step.fallback;
+        has_fallback
+            && failure.class != FailureClass::ConstraintViolation
+            && !(self.context.cards.has_side_effect(&spec.action) && (failure.may_be_done() || step.may_have_acted()))
+    }
+
+    /// Makes the step wait because its agent asks so, without using a retry. Returns the failure of a step that has
+    /// waited for too long.
+    ///
+    /// An agent that asks again and again is asked less and less often, so that the log stays short.
+    fn wait_as_told(&mut self, i: StepIndex, failure: Failure, spent: Spent) -> Option<Failure> {
+        let told = self.state.steps[i].told_to_wait();
+        let (since_ms, times) = told.map_or((self.now_ms, 1), |told| (told.since_ms, told.times.saturating_add(1)));
+        let least = if failure.retry_after_ms.is_some() { ASKED_AGAIN } else { ASKED_FOR_NO_TIME };
+        let asked = failure.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX).max(least.ceiling_ms(times));
+        let wait_ms = asked.saturating_add(spread_ms(asked, self.draw()));
+        let most_ms = self.context.limits.queue_ms_max;
+        if self.after(wait_ms) > since_ms.saturating_add(most_ms) {
+            let message =
+                format!("asked to wait for longer than {most_ms} ms (`limits.queue_ms_max`): {}", failure.message);
+            return Some(Failure { code: WAIT_EXCEEDED.into(), message, retry_after_ms: None, ..failure });
+        }
+        self.retry(i, failure, Next { wait_ms, told_to_wait: true, ..Next::default() }, spent);
+        None
+    }
+
+    /// Retries a lost attempt at once, until `lost_max` workers were lost with attempts that recorded no new call.
+    fn lose_attempt(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
+        // No worker had the task, so the step did not cause the loss.
+        if failure.code == TASK_MISSING {
+            return self.retry(i, failure, Next::default(), spent);
+        }
+        let losses = self.state.steps[i].losses();
+        if losses < self.context.limits.lost_max {
+            return self.retry(i, failure, Next::default(), spent);
+        }
+        let message =
+            format!("{losses} workers were lost running the step (`limits.lost_max`); the last: {}", failure.message);
+        let failure = Failure::new(FailureClass::Permanent, "STEP_POISONED", message).with_unknown_outcome();
+        self.effects.push(Effect::DeadLetter { step: i, failure: failure.clone() });
+        self.give_up(i, failure, spent);
+    }
+
+    fn retry(&mut self, i: StepIndex, failure: Failure, next: Next, spent: Spent) {
+        let Next { wait_ms, fallback, told_to_wait } = next;
+        let due_ms = self.after(wait_ms);
+        let Spent { cost, tokens, split: usage, duration_ms } = spent;
+        let retrying = StepRetrying { failure, due_ms, fallback, told_to_wait, cost, tokens, usage, duration_ms };
+        self.emit_step(i, StepEvent::Retrying(Box::new(retrying)));
+        if wait_ms == 0 {
+            self.emit_step(i, StepEvent::Ready);
+        }
+    }
+}
+
+/// How much later than asked the next attempt begins, so that steps that wait for the same agent do not return together.
+///
+/// - `random`: uniform over `u64`.
+fn spread_ms(asked_ms: u64, random: u64) -> u64 {
+    let spread = Retry { initial_ms: (asked_ms / 2).min(SPREAD_MS_MAX), jitter: Jitter::Full, ..ASKED_AGAIN };
+    spread.wait_ms(1, random)
+}

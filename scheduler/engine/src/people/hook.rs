@@ -1,0 +1,377 @@
+//! Hooks that decide: the questions to them, and what their decisions change.
+//!
+//! A question is an event, and so is its decision: after a restart, [`crate::pending`] names open questions again. At
+//! `on_revision_needed` the shell asks before it asks the planners, and only the decision is recorded.
+
+use goalmill_common::command::Planned;
+use goalmill_common::config::HookPoint;
+use goalmill_common::event::{HookAsked, HookDecided, HookDecision, PlanEvent, StepCompleted, StepEvent};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
+use goalmill_common::json_limits;
+use goalmill_common::revision::{Proposal, RevisionStrategy};
+use serde_json::json;
+
+use crate::attempt::report::Spent;
+use crate::decide::Turn;
+use crate::graph::StepIndex;
+use crate::people::waiting::Waiting;
+use crate::revise::{resolve, towards};
+use crate::state::StepHook;
+use crate::{PlanState, Rejection, render};
+
+/// The failure of what a hook refuses.
+const HOOK_REFUSED: &str = "HOOK_REFUSED";
+/// Longest reason or hint of a hook that is kept, in characters.
+const TEXT_CHARS_MAX: usize = 1_000;
+
+/// The answer of the hooks of a point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HookAnswer {
+    /// The question's id.
+    pub id: String,
+    pub point: HookPoint,
+    pub step: Option<StepId>,
+    /// The hook that decided; empty when all of them allowed it.
+    pub hook: String,
+    /// The hook gave no usable answer: its default counts.
+    pub by_default: bool,
+    pub reason: String,
+    pub ruling: HookRuling,
+}
+
+/// What the hooks of a point decided.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HookRuling {
+    Allow,
+    Refuse,
+    /// `on_plan_generated`: another plan, validated and routed.
+    ChangePlan(Box<Planned>),
+    /// `on_plan_approved`: approved in place of a person.
+    Approve,
+    /// `on_step_start`: asked again after this time, in milliseconds.
+    Hold(u64),
+    /// `on_step_start`: the inputs of the step.
+    ChangeInputs(Json),
+    /// `on_step_complete`: what the step fails with.
+    Fail(Failure),
+    /// `on_revision_needed`: how the plan is to be revised.
+    Choose {
+        strategy: RevisionStrategy,
+        hint: String,
+    },
+}
+
+impl HookRuling {
+    fn decision(&self) -> HookDecision {
+        match self {
+            Self::Allow => HookDecision::Allow,
+            Self::Refuse | Self::Fail(_) => HookDecision::Refuse,
+            Self::ChangePlan(_) | Self::ChangeInputs(_) => HookDecision::Change,
+            Self::Approve => HookDecision::Approve,
+            Self::Hold(_) => HookDecision::Hold,
+            Self::Choose { .. } => HookDecision::Choose,
+        }
+    }
+
+    /// Whether it is an answer at this point.
+    fn fits(&self, point: HookPoint) -> bool {
+        match self {
+            Self::Allow | Self::Refuse => true,
+            Self::ChangePlan(_) => point == HookPoint::OnPlanGenerated,
+            Self::Approve => point == HookPoint::OnPlanApproved,
+            Self::Hold(_) | Self::ChangeInputs(_) => point == HookPoint::OnStepStart,
+            Self::Fail(_) => point == HookPoint::OnStepComplete,
+            Self::Choose { .. } => point == HookPoint::OnRevisionNeeded,
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Asks the hooks about the whole plan, if any of them decides at the point. Returns whether the plan waits.
+    pub(crate) fn ask_plan_hooks(&mut self, point: HookPoint) -> bool {
+        if !self.context.hooks.contains(point) {
+            return false;
+        }
+        let asked = self.hook_question(point, None);
+        self.emit_plan(PlanEvent::HookAsked(asked));
+        true
+    }
+
+    /// Asks the hooks before a step becomes ready. Returns whether the step waits.
+    pub(crate) fn ask_hooks_before(&mut self, i: StepIndex) -> bool {
+        if !self.context.hooks.contains(HookPoint::OnStepStart) || self.state.runs_inline(i) {
+            return false;
+        }
+        match self.state.steps[i].hook() {
+            Some(StepHook::Passed) => return false,
+            Some(StepHook::Asked(_) | StepHook::Held) | None => {}
+        }
+        // The hooks see the inputs.
+        if let Err(why) = render::inputs(self.state, i, self.now_ms, &self.context.limits) {
+            self.put_off(i, why);
+            return true;
+        }
+        let asked = self.hook_question(HookPoint::OnStepStart, None);
+        self.emit_step(i, StepEvent::HookAsked(asked));
+        true
+    }
+
+    /// Asks the hooks about the outputs of a step: of an attempt, the cache, the engine or a sub-plan. Returns them if
+    /// there is nobody to ask.
+    pub(crate) fn ask_hooks_after(&mut self, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
+        if !self.context.hooks.contains(HookPoint::OnStepComplete) {
+            return Some(completed);
+        }
+        let asked = self.hook_question(HookPoint::OnStepComplete, Some(Box::new(completed)));
+        self.emit_step(i, StepEvent::HookAsked(asked));
+        None
+    }
+
+    #[expect(clippy::unnecessary_box_returns, reason = "events hold it boxed")]
+    fn hook_question(&self, point: HookPoint, completed: Option<Box<StepCompleted>>) -> Box<HookAsked> {
+        let id = format!("{}:{}", self.state.id(), self.state.seq + 1);
+        Box::new(HookAsked { id, point, completed })
+    }
+
+    /// Handles the answer of the hooks of a point; refused if nothing waits for it any more.
+    pub(crate) fn hook_answered(&mut self, answer: HookAnswer) -> Result<(), Rejection> {
+        if !answer.ruling.fits(answer.point) {
+            return Err(Rejection::NotDue);
+        }
+        match answer.point {
+            HookPoint::OnPlanGenerated | HookPoint::OnPlanApproved => {
+                let waits = self.state.waiting.hook().is_some_and(|asked| asked.id == answer.id);
+                if !waits {
+                    return Err(Rejection::NotDue);
+                }
+                self.decide_about_plan(answer);
+            }
+            HookPoint::OnStepStart | HookPoint::OnStepComplete => {
+                let step = answer.step.clone().ok_or(Rejection::NotDue)?;
+                let i = self.find(&step)?;
+                let asked = self.state.steps[i].hook().and_then(StepHook::asked).cloned();
+                let asked = asked.filter(|asked| asked.id == answer.id).ok_or(Rejection::NotDue)?;
+                match asked.completed {
+                    Some(completed) => self.decide_about_outputs(i, *completed, answer),
+                    None => self.decide_about_start(i, answer),
+                }
+                self.propagate();
+            }
+            HookPoint::OnRevisionNeeded => self.decide_about_revision(answer)?,
+        }
+        Ok(())
+    }
+
+    fn decide_about_plan(&mut self, mut answer: HookAnswer) {
+        let mut issues = Vec::new();
+        if let HookRuling::ChangePlan(planned) = &answer.ruling {
+            let changes = towards(self.state, &planned.plan);
+            match resolve(self.state, &changes, &self.context.limits, None) {
+                Ok(_) if changes.is_empty() => answer.ruling = HookRuling::Allow,
+                Ok(delta) => {
+                    let provenance = json!({"hook": answer.hook, "question": answer.id, "reason": answer.reason});
+                    let proposal = Proposal {
+                        summary: bounded(&answer.reason),
+                        planner: format!("hook:{}", answer.hook),
+                        provenance: Some(Json::of(&provenance)),
+                        routes: planned.routes.clone(),
+                        ..Proposal::new(RevisionStrategy::Edit, changes)
+                    };
+                    self.apply_revision(proposal, delta, "");
+                }
+                Err(found) => {
+                    issues = found;
+                    answer.ruling = HookRuling::Refuse;
+                    answer.reason = "the changed plan is not valid".into();
+                }
+            }
+        }
+        let decided = HookDecided { issues, ..recorded(&answer, 0) };
+        self.emit_plan(PlanEvent::HookDecided(Box::new(decided)));
+        match (answer.point, answer.ruling) {
+            (HookPoint::OnPlanApproved, HookRuling::Approve) => self.approve(spoken(&answer.hook, &answer.reason)),
+            (HookPoint::OnPlanApproved, HookRuling::Refuse) => self.reject(spoken(&answer.hook, &answer.reason)),
+            // A person decides.
+            (HookPoint::OnPlanApproved, _) => {}
+            (_, HookRuling::Refuse) => self.fail_plan(refused(&answer.hook, &answer.reason)),
+            (_, _) => {
+                if !self.request_approval() {
+                    self.start_steps();
+                }
+            }
+        }
+    }
+
+    fn decide_about_start(&mut self, i: StepIndex, mut answer: HookAnswer) {
+        if let HookRuling::ChangeInputs(inputs) = &answer.ruling
+            && let Some(why) = self.input_issue(inputs)
+        {
+            answer.ruling = HookRuling::Refuse;
+            answer.reason = format!("the changed inputs cannot be used: {why}");
+        }
+        let due_ms = if let HookRuling::Hold(wait_ms) = answer.ruling {
+            self.after(wait_ms.clamp(1, self.context.limits.approval_ms_max))
+        } else {
+            0
+        };
+        self.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, due_ms))));
+        match answer.ruling {
+            HookRuling::Hold(_) => {}
+            HookRuling::Refuse => self.give_up(i, refused(&answer.hook, &answer.reason), Spent::default()),
+            HookRuling::Allow
+            | HookRuling::ChangePlan(_)
+            | HookRuling::Approve
+            | HookRuling::ChangeInputs(_)
+            | HookRuling::Fail(_)
+            | HookRuling::Choose { .. } => self.try_unlock(i),
+        }
+    }
+
+    fn decide_about_outputs(&mut self, i: StepIndex, completed: StepCompleted, answer: HookAnswer) {
+        self.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, 0))));
+        let StepCompleted { cost, tokens, usage: split, duration_ms, .. } = completed;
+        let spent = Spent { cost, tokens, split, duration_ms };
+        let failure = match answer.ruling {
+            HookRuling::Refuse => refused(&answer.hook, &answer.reason),
+            HookRuling::Fail(failure) => failure,
+            HookRuling::Allow
+            | HookRuling::ChangePlan(_)
+            | HookRuling::Approve
+            | HookRuling::Hold(_)
+            | HookRuling::ChangeInputs(_)
+            | HookRuling::Choose { .. } => {
+                // The engine begins and completes an inline step in one event.
+                if self.state.runs_inline(i) {
+                    self.emit_next(i, StepEvent::Completed(Box::new(completed)));
+                } else {
+                    self.complete_checked(i, completed);
+                }
+                return;
+            }
+        };
+        if self.state.runs_in_engine(i) {
+            // What the engine runs gives the same again; a sub-plan has done its own retries.
+            self.give_up(i, failure.with_unknown_outcome(), spent);
+        } else {
+            self.refuse_outputs(i, failure, spent);
+        }
+    }
+
+    fn decide_about_revision(&mut self, answer: HookAnswer) -> Result<(), Rejection> {
+        let is_open = matches!(self.state.waiting, Waiting::Planner { .. }) && self.state.revising.hook.is_none();
+        if !is_open {
+            return Err(Rejection::NotDue);
+        }
+        self.emit_plan(PlanEvent::HookDecided(Box::new(recorded(&answer, 0))));
+        if answer.ruling == HookRuling::Refuse {
+            return self.revised(crate::PlanAnswer::Failed {
+                reason: spoken(&answer.hook, &answer.reason),
+                issues: Vec::new(),
+                provenance: None,
+            });
+        }
+        Ok(())
+    }
+
+    /// Asks about a held step again.
+    pub(crate) fn ask_hooks_again(&mut self, i: StepIndex) {
+        if !self.ask_hooks_before(i) {
+            // No hook decides any more.
+            self.approve_step(i, "no hook decides about steps any more".into());
+        }
+    }
+
+    /// Whether the step waits for hooks, or is held by one.
+    pub(crate) fn awaits_hook(&self, i: StepIndex) -> bool {
+        self.state.awaits_hook(i)
+    }
+
+    fn input_issue(&self, inputs: &Json) -> Option<String> {
+        let (bytes, most) = (inputs.text().len(), self.context.limits.payload_bytes_max);
+        if bytes > most {
+            return Some(format!("they have {bytes} bytes, more than `payload_bytes_max` ({most})"));
+        }
+        if !inputs.text().trim_start().starts_with('{') {
+            return Some("they are not an object".into());
+        }
+        json_limits::check_json(inputs, self.context.limits.nesting_max).err().map(|wrong| wrong.to_string())
+    }
+}
+
+impl PlanState {
+    /// Whether the step waits for hooks, or is held by one.
+    pub(crate) fn awaits_hook(&self, i: StepIndex) -> bool {
+        let waits = match self.steps[i].hook() {
+            Some(StepHook::Asked(_) | StepHook::Held) => true,
+            Some(StepHook::Passed) | None => false,
+        };
+        waits && self.steps[i].status == goalmill_common::status::StepStatus::AwaitingApproval
+    }
+
+    /// The inputs that a hook gave the step.
+    pub(crate) fn hook_inputs(&self, i: StepIndex) -> Option<&Json> {
+        self.steps[i].details.as_ref()?.hook_inputs.as_ref()
+    }
+
+    /// Whether a hook refused the outputs of the cache for this step.
+    pub(crate) fn has_refused_cache(&self, i: StepIndex) -> bool {
+        self.steps[i].details.as_ref().is_some_and(|details| details.refused_cache)
+    }
+
+    /// The number of the event that asked for the current replan.
+    pub fn replan_seq(&self) -> u64 {
+        self.revising.replan_seq
+    }
+
+    /// What the hooks decided about the current replan.
+    pub fn revision_hook(&self) -> Option<&HookDecided> {
+        self.revising.hook.as_deref()
+    }
+}
+
+fn recorded(answer: &HookAnswer, due_ms: u64) -> HookDecided {
+    let (mut inputs, mut failure, mut strategy, mut hint) = (None, None, None, String::new());
+    match &answer.ruling {
+        HookRuling::ChangeInputs(changed) => inputs = Some(changed.clone()),
+        HookRuling::Fail(found) => failure = Some(found.clone()),
+        HookRuling::Choose { strategy: chosen, hint: said } => {
+            strategy = Some(*chosen);
+            hint = bounded(said);
+        }
+        HookRuling::Allow
+        | HookRuling::Refuse
+        | HookRuling::ChangePlan(_)
+        | HookRuling::Approve
+        | HookRuling::Hold(_) => {}
+    }
+    HookDecided {
+        id: answer.id.clone(),
+        point: answer.point,
+        decision: answer.ruling.decision(),
+        hook: answer.hook.clone(),
+        by_default: answer.by_default,
+        reason: bounded(&answer.reason),
+        issues: Vec::new(),
+        inputs,
+        failure,
+        strategy,
+        hint,
+        due_ms,
+    }
+}
+
+fn refused(hook: &str, reason: &str) -> Failure {
+    Failure::new(FailureClass::Permanent, HOOK_REFUSED, spoken(hook, reason))
+}
+
+/// A hook's reason with its name.
+fn spoken(hook: &str, reason: &str) -> String {
+    let reason = bounded(reason);
+    if reason.is_empty() { format!("hook `{hook}`") } else { format!("hook `{hook}`: {reason}") }
+}
+
+fn bounded(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}
