@@ -1,6 +1,6 @@
 //! Checks of the pages: links lead somewhere, commands exist, every dependency has its reason.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -160,6 +160,21 @@ fn every_decision_is_listed_and_fits_on_a_page() {
 }
 
 #[test]
+fn every_limit_of_plans_is_on_its_page_with_its_default() {
+    let limits = serde_json::to_value(Limits::default()).expect("limits are JSON");
+    let page = read("docs/plan-limits.md");
+    let shown: BTreeMap<&str, Option<u64>> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `limits.")?.split_once("` | "))
+        .filter_map(|(name, rest)| Some((name, amount(rest.split_once(" |")?.0))))
+        .collect();
+    let limits = limits.as_object().expect("limits have names");
+    let defaults: BTreeMap<&str, Option<u64>> =
+        limits.iter().map(|(name, value)| (name.as_str(), value.as_u64())).collect();
+    assert_eq!(shown, defaults);
+}
+
+#[test]
 fn the_functions_of_the_walks_are_in_their_files() {
     let architecture = read("docs/architecture.md");
     let (_, walks) = architecture.split_once("<!-- walks -->").expect("the page has walks");
@@ -195,6 +210,21 @@ fn every_concept_has_its_file() {
     let missing: Vec<&str> =
         rows.into_iter().chain(terms).flat_map(paths).filter(|path| !root().join(path).exists()).collect();
     assert_eq!(missing, Vec::<&str>::new());
+}
+
+/// The number that a page writes as `10,000`, `8 MiB` or `24 h`; times are milliseconds.
+fn amount(cell: &str) -> Option<u64> {
+    let (number, unit) = cell.split_once(' ').unwrap_or((cell, ""));
+    let factor = match unit {
+        "" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "days" => 86_400_000,
+        _ => return None,
+    };
+    Some(number.replace(',', "").parse::<u64>().ok()? * factor)
 }
 
 /// Every Markdown file of the working copy.
