@@ -282,14 +282,16 @@ fn anchors(text: &str) -> BTreeSet<String> {
 
 /// The fenced blocks of one kind.
 pub(crate) fn blocks(text: &str, wanted: &str) -> Vec<String> {
+    fenced(text).into_iter().filter(|(kind, _)| *kind == wanted).map(|(_, block)| block).collect()
+}
+
+/// All fenced blocks with their kinds, in their order.
+pub(crate) fn fenced(text: &str) -> Vec<(&str, String)> {
     let mut found = Vec::new();
     let mut open: Option<(&str, String)> = None;
     for line in text.lines() {
         match (&mut open, line.strip_prefix("```")) {
-            (Some((kind, block)), Some(_)) => {
-                found.extend((*kind == wanted).then(|| std::mem::take(block)));
-                open = None;
-            }
+            (Some(_), Some(_)) => found.extend(open.take()),
             (Some((_, block)), None) => *block += &format!("{line}\n"),
             (None, Some(kind)) => open = Some((kind, String::new())),
             (None, None) => {}
@@ -335,7 +337,7 @@ fn takes(at: &str, arguments: &[&str]) {
 }
 
 /// The words of a command line, up to a comment or a redirection; quotes hold words together.
-fn words(command: &str) -> Vec<String> {
+pub(crate) fn words(command: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quote) = (None::<String>, None);
     for c in command.chars() {

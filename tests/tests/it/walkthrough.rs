@@ -1,4 +1,4 @@
-//! The first five minutes of a reader: the commands of the README are run as they stand there, and print what it shows.
+//! What pages let a reader do: the plans that they show are saved, and the commands are run and print what is shown.
 //! On loopback, at free ports, without Redis.
 
 use std::process::Output;
@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use goalmill_tests::dev::{Dev, program};
-use goalmill_tests::wait::{SOON, until};
+use goalmill_tests::wait::{SOON, until, until_some};
 use tokio::time::Instant;
 
-use crate::docs::{blocks, read};
+use crate::docs::{blocks, fenced, read, words};
 
-/// The whole walk, once the program is built.
+/// The README, once the program is built.
 const LIMIT: Duration = Duration::from_mins(5);
 /// Free ports in place of those that a reader has.
 const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--metrics", "off"];
-/// The plan that the README has checked; its issues are on the page.
-const BAD_PLAN: &str = "steps:\n- {id: flights, agent_type: echo}\n- {id: hotels, agent_type: echo, depends_on: [flihgts]}\n\
-                        - {id: x, agent_type: echo, depends_on: [z]}\n- {id: z, agent_type: echo, depends_on: [x]}\n";
+/// Commands that wait for what they show, which happens soon.
+const LOOKS: [&str; 1] = ["explain"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_five_minutes_are_as_the_readme_says() -> Result<()> {
@@ -27,66 +26,97 @@ async fn the_first_five_minutes_are_as_the_readme_says() -> Result<()> {
     let commands: Vec<String> = blocks(demo, "bash");
     assert_eq!(commands.concat().trim(), "cargo run -- dev --demo");
     let shown = blocks(demo, "text").into_iter().next().context("its output is shown")?;
-    show_demo(&shown)?;
+    let output = program().args(["dev", "--demo"]).args(FREE_PORTS).output()?;
+    let said = text_of(output)?;
+    assert!(is_as_shown(&said, &shown), "the demo says\n{said}\nand the page\n{shown}");
 
-    let own = section(&page, "## Run a plan of your own, and kill it")?;
-    let typed = blocks(own, "bash").concat();
-    let commands: Vec<&str> = typed.lines().collect();
-    let build = ["cargo build -p goalmill", "export PATH=\"$PWD/target/debug:$PATH\""];
-    assert_eq!(commands, [&build[..], &["goalmill dev --data-dir ./data"]].concat(), "say here how it is tried");
-    let data = tempfile::tempdir()?;
-    let arguments = ["--data-dir", data.path().to_str().context("a temporary directory has a plain name")?];
-    let mut dev = Dev::start(&arguments, "").await?;
-    let plan = blocks(own, "yaml").into_iter().next().context("the README has a plan")?;
-    std::fs::write(dev.file("nightly.yaml"), plan)?;
-    std::fs::write(dev.file("bad.yaml"), BAD_PLAN)?;
-    let sessions = blocks(own, "console");
-    let [run, watch, validate] = &sessions[..] else { bail!("a plan is run and watched, and a bad one is checked") };
-    let said = show(&dev, run, "")?;
-    let plan = said.split_whitespace().next().context("the plan has an id")?;
-    let is_clean_started = |events: &[serde_json::Value]| {
-        events.iter().any(|event| event["type"] == "step_started" && event["step_id"] == "clean")
-    };
-    until(SOON, async || dev.events(plan).is_ok_and(|events| is_clean_started(&events))).await;
-    dev.restart(&arguments).await?;
-    show(&dev, watch, plan)?;
-    show(&dev, validate, "")?;
+    let own = section(&page, "## Run a plan of your own")?;
+    assert!(own.contains("start `goalmill dev` in one terminal"), "say here how it is tried");
+    walk(&Dev::start(&[], "").await?, own).await?;
     assert!(begun.elapsed() < LIMIT, "it took {:?}", begun.elapsed());
     Ok(())
 }
 
-/// Runs the command of a session, for `plan` in place of the one that is shown; it prints what is shown.
-fn show(dev: &Dev, session: &str, plan: &str) -> Result<String> {
-    let (command, expected) = session.split_once('\n').context("output follows the command")?;
-    let words = command.strip_prefix("$ goalmill ").with_context(|| format!("`{command}` is no command"))?;
-    let words = words.split(' ').map(|word| if word.starts_with("p2-") { plan } else { word });
-    let output = program().args(words).args(["--server", dev.server()]).current_dir(dev.file("")).output()?;
-    let said = text_of(&output)?;
-    assert_eq!(comparable(&said), comparable(expected), "`{command}` says\n{said}\nand the README\n{expected}");
-    Ok(said)
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tutorial_is_as_it_says() -> Result<()> {
+    let page = read("docs/tutorial.md");
+    assert_eq!(blocks(&page, "bash").concat(), "goalmill dev\n", "say here how it is tried");
+    walk(&Dev::start(&[], "").await?, &page).await
 }
 
-/// Runs the demo; what it prints is what the page shows between lines `…`, and begins as the page does.
-fn show_demo(shown: &str) -> Result<()> {
-    let output = program().args(["dev", "--demo"]).args(FREE_PORTS).output()?;
-    let said = text_of(&output)?;
-    ensure!(output.status.success(), "it ended with {}: {said}", output.status);
-    let [banner, rest, ""] = shown.split("…\n").collect::<Vec<_>>()[..] else {
-        bail!("the page leaves out two parts")
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_goes_on_after_a_kill_as_the_page_says() -> Result<()> {
+    let page = read("docs/durability.md");
+    let kill = section(&page, "## Try it")?;
+    assert_eq!(blocks(kill, "bash").concat(), "goalmill dev --data-dir ./data\n", "say here how it is tried");
+    let data = tempfile::tempdir()?;
+    let arguments = ["--data-dir", data.path().to_str().context("a temporary directory has a plain name")?];
+    let mut dev = Dev::start(&arguments, "").await?;
+    let (before, after) = kill.split_once("The next process").context("the page says what happens next")?;
+    walk(&dev, before).await?;
+    let is_clean_started = |events: &[serde_json::Value]| {
+        events.iter().any(|event| event["type"] == "step_started" && event["step_id"] == "clean")
     };
-    assert!(said.starts_with(banner), "{said}");
-    let first = rest.lines().next().context("the page shows the command")?;
-    let (_, run) = said.split_once(first).with_context(|| format!("`{first}` is missing in\n{said}"))?;
-    let (run, _) = run.split_once("\n\n").context("the results follow")?;
-    let expected = rest.strip_prefix(first).context("it is its beginning")?;
-    assert_eq!(comparable(run), comparable(expected), "the demo says\n{run}\nand the README\n{expected}");
+    until(SOON, async || dev.events("@latest").is_ok_and(|events| is_clean_started(&events))).await;
+    dev.restart(&arguments).await?;
+    walk(&dev, after).await
+}
+
+/// Saves the plans of a part of a page, which say `# NAME.yaml` in their first line, and runs the commands of its sessions,
+/// all in their order.
+async fn walk(dev: &Dev, part: &str) -> Result<()> {
+    let mut commands = 0;
+    for (kind, block) in fenced(part) {
+        let file = block.lines().next().and_then(|line| line.strip_prefix("# ")).map(|name| dev.file(name));
+        if let Some(file) = file.filter(|file| file.extension().is_some_and(|end| end == "yaml")) {
+            std::fs::write(file, &block)?;
+        } else if kind == "console" {
+            for session in block.strip_prefix("$ ").context("a session begins with a command")?.split("\n$ ") {
+                show(dev, session).await?;
+                commands += 1;
+            }
+        }
+    }
+    ensure!(commands > 0, "no command is shown");
     Ok(())
 }
 
-fn text_of(output: &Output) -> Result<String> {
-    let text = String::from_utf8(output.stdout.clone())?;
-    ensure!(!text.is_empty(), "nothing is printed: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(text)
+/// Runs a command; it prints what is shown below it.
+async fn show(dev: &Dev, session: &str) -> Result<()> {
+    let (command, expected) = session.split_once('\n').context("output follows the command")?;
+    let words = words(command);
+    let [program_name, arguments @ ..] = &words[..] else { bail!("`{command}` is no command") };
+    ensure!(program_name == "goalmill", "`{command}` is none of ours");
+    let run = || -> Result<String> {
+        let mut command = program();
+        command.args(arguments).args(["--server", dev.server()]).current_dir(dev.file("")).env("USER", "ann");
+        text_of(command.output()?)
+    };
+    let is_shown = |said: &String| is_as_shown(said, expected);
+    let said = if arguments.first().is_some_and(|verb| LOOKS.contains(&verb.as_str())) {
+        until_some(SOON, async || run().ok().filter(is_shown)).await
+    } else {
+        None
+    };
+    let said = said.map_or_else(run, Ok)?;
+    assert!(is_shown(&said), "`{command}` says\n{said}\nand the page\n{expected}");
+    Ok(())
+}
+
+fn text_of(output: Output) -> Result<String> {
+    Ok(String::from_utf8([output.stdout, output.stderr].concat())?)
+}
+
+/// Whether a text has the lines that are shown, and no others unless a line `…` stands for them. They may have another order:
+/// steps that run beside each other begin and end in any order.
+fn is_as_shown(said: &str, shown: &str) -> bool {
+    let mut left = comparable(said);
+    let (left_out, lines): (Vec<_>, Vec<_>) = comparable(shown).into_iter().partition(|line| line == "…");
+    let all_there = lines.iter().all(|line| {
+        let at = left.iter().position(|said| said == line);
+        at.map(|at| left.swap_remove(at)).is_some()
+    });
+    all_there && (left.is_empty() || !left_out.is_empty())
 }
 
 /// The text from a heading to the next one.
@@ -95,17 +125,21 @@ fn section<'a>(page: &'a str, heading: &str) -> Result<&'a str> {
     Ok(rest.split("\n## ").next().unwrap_or(rest))
 }
 
-/// Its lines with one space for many, `#` for each number and `PLAN` for each id of a plan. They are sorted: steps that
-/// run beside each other begin and end in any order.
+/// Its lines with one space for many, `#` for each number and `ID` for what is drawn at random.
 fn comparable(text: &str) -> Vec<String> {
-    let word = |word: &str| match word.split_once('-') {
-        Some((shard, rest)) if shard.starts_with('p') && rest.len() == 16 && shard.len() < 5 => "PLAN".to_owned(),
-        Some(_) | None => numbers_hidden(word),
-    };
+    let word = |word: &str| numbers_hidden(&ids_hidden(word));
     let line = |line: &str| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ");
-    let mut lines: Vec<String> = text.lines().map(line).filter(|line| !line.is_empty()).collect();
-    lines.sort();
-    lines
+    text.lines().map(line).filter(|line| !line.is_empty()).collect()
+}
+
+/// Hides ids of plans and events (16 letters and digits or more) and of trips (8 hexadecimal digits).
+fn ids_hidden(word: &str) -> String {
+    let is_id = |part: &&str| {
+        let is_hex = |c: char| c.is_ascii_digit() || matches!(c, 'a'..='f');
+        let is_small = |c: char| c.is_ascii_digit() || c.is_ascii_lowercase();
+        (part.len() == 8 && part.chars().all(is_hex)) || (part.len() >= 16 && part.chars().all(is_small))
+    };
+    word.split('-').map(|part| Some(part).filter(|part| !is_id(part)).unwrap_or("ID")).collect::<Vec<_>>().join("-")
 }
 
 fn numbers_hidden(word: &str) -> String {
@@ -123,8 +157,11 @@ fn numbers_hidden(word: &str) -> String {
 
 #[test]
 fn only_numbers_ids_and_order_may_differ() {
-    let one = "p2-nevy59wc240xxnt9 completed in 2.6 s\n  ✓ hotels   504.00 USD";
-    assert_eq!(comparable(one), comparable("✓ hotels 12 USD\np0-aevy59wc240xxnt9 completed in 12 s\n\n"));
-    assert_ne!(comparable(one), comparable("✓ hotels 12 EUR\np0-aevy59wc240xxnt9 completed in 12 s"));
-    assert_ne!(comparable(one), comparable("✓ hotels 12 USD\np0-aevy59wc240xxnt9 failed in 12 s"));
+    let said = "p2-nevy59wc240xxnt9 completed in 2.6 s\n  ✓ hotels   504.00 USD  trip-bab843b0-hotel";
+    let differs = |from: &str, to: &str| !is_as_shown(said, &said.replace(from, to));
+    assert!(is_as_shown(said, "✓ hotels 12 USD trip-c9773542-hotel\np0-aevyxxwcaaaxxnta completed in 12 s\n\n"));
+    assert!(is_as_shown(said, "…\n✓ hotels 12 USD trip-c9773542-hotel\n"));
+    assert!(!is_as_shown(said, "✓ hotels 12 USD trip-c9773542-hotel\n"), "a line is left out in silence");
+    assert!(!is_as_shown(said, &format!("…\n{said}\n  ✓ flights\n")), "a line is not said");
+    assert!(differs("USD", "EUR") && differs("completed", "failed") && differs("-hotel", "-flight"));
 }
