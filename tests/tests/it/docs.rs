@@ -10,6 +10,8 @@ use goalmill_plan::document::Format;
 use goalmill_plan::validate;
 use goalmill_tests::process::binary;
 
+/// Most records of decisions: as many as somebody reads before a change.
+const DECISIONS_MAX: usize = 70;
 /// Directories of a working copy that hold no page of ours.
 const PASSED_OVER: &[&str] = &["target", ".git", "node_modules"];
 
@@ -145,7 +147,9 @@ fn every_dependency_is_used_and_has_its_reason() {
 fn every_decision_is_listed_and_fits_on_a_page() {
     let index = read("docs/decisions/README.md");
     let folder = fs::read_dir(root().join("docs/decisions")).expect("the decisions are there");
-    for entry in folder.flatten() {
+    let entries: Vec<_> = folder.flatten().collect();
+    assert!(entries.len() <= DECISIONS_MAX + 1, "make a line of the changelog of what constrains nobody any more");
+    for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
         let text = fs::read_to_string(entry.path()).expect("a page can be read");
         // The index has a line for each page.

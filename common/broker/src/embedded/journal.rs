@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(
             header, expected,
             "the records have changed: HEADER is to be `expected`, and files with `header` \
-            still need a reader (docs/decisions/0131)"
+            still need a reader (docs/decisions/0012)"
         );
     }
 
