@@ -2,6 +2,7 @@
 //!
 //! Other spellings are accepted on input by the engine's `validate`; this is the one that is written.
 
+mod expression_field;
 mod iteration;
 mod policy;
 mod question;
@@ -11,6 +12,7 @@ mod wait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use self::expression_field::{ExpressionField, ExpressionText, ExpressionTextMut};
 pub use self::iteration::{ForEach, OnItemFailure, OnMax, Repeat};
 pub use self::policy::{
     Approval, ApprovalDefault, ExecutionPolicy, Fallback, Jitter, OnFailure, OnPartial, Retry, RevisionPolicy, Widen,

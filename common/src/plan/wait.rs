@@ -36,14 +36,6 @@ pub struct StepWait {
     pub on_timeout: OnTimeout,
 }
 
-impl StepWait {
-    /// The fields that may hold expressions, with their values.
-    pub fn templates(&self) -> impl Iterator<Item = (&'static str, &String)> {
-        let fields = [("until", self.until.as_ref()), ("key", self.key.as_ref())];
-        fields.into_iter().filter_map(|(field, text)| Some((field, text?)))
-    }
-}
-
 /// What happens when a `wait` step has waited too long for its event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

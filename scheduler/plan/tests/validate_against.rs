@@ -207,18 +207,58 @@ fn a_models_plan_may_not_look_ahead_and_a_clients_may() {
 }
 
 #[test]
-fn references_make_dependencies_where_a_format_has_no_other() {
+fn references_make_dependencies() {
     let plan = json!([
         {"id": "a"},
         {"id": "b", "args": ["{{ steps.a.outputs }}"]},
         {"id": "c", "args": {"x": "{{ steps.c.outputs }} {{ steps.b.outputs }}"}},
     ]);
-    let rules = Rules { imply: true, in_order: true, ..Rules::default() };
+    let rules = Rules { in_order: true, ..Rules::default() };
     let issues = validate::validate_plan_by(&plan, &Limits::default(), &rules).unwrap_err();
     assert_eq!(found(&issues), [("REF_NOT_DEPENDENCY", "/2/args/x")]);
     let good = json!([plan[0], plan[1]]);
     let checked = validate::validate_plan_by(&good, &Limits::default(), &rules).unwrap();
     assert_eq!(checked.plan().steps[1].dependencies, ["a".into()]);
+}
+
+#[test]
+fn who_reads_outputs_in_any_field_waits_for_them() {
+    let fields = [
+        json!({"inputs": {"x": ["{{ steps.a.outputs.n }}"]}}),
+        json!({"for_each": "{{ steps.a.outputs.list }}"}),
+        json!({"when": "steps.a.outputs.n > 1"}),
+        json!({"repeat": {"until": "outputs.n > steps.a.outputs.n", "max": 3}}),
+        json!({"ask": {"question": "{{ steps.a.outputs.n }}?"}}),
+        json!({"wait": {"until": "{{ steps.a.outputs.time }}"}}),
+        json!({"wait": {"event": "paid", "key": "{{ steps.a.outputs.order }}"}}),
+        json!({"cache": {"key": "{{ steps.a.outputs.n }}", "ttl": "1h"}}),
+    ];
+    for mut field in fields {
+        field["id"] = json!("b");
+        let checked =
+            validate::validate_plan(&json!([{"id": "a"}, field]), &Limits::default()).expect(&field.to_string());
+        assert_eq!(checked.plan().steps[1].dependencies, ["a".into()], "{field}");
+        assert_eq!(found(checked.warnings())[0].0, "DEPENDENCY_INFERRED", "{field}");
+    }
+}
+
+#[test]
+fn a_dependency_is_not_inferred_where_its_meaning_is_not_known() {
+    let refused = |plan: Value| {
+        let issues = validate::validate_plan(&plan, &Limits::default()).unwrap_err();
+        issues.into_iter().map(|issue| issue.code).collect::<Vec<_>>()
+    };
+    // After which end of `a`?
+    let status = json!([{"id": "a"}, {"id": "b", "when": "steps.a.status == 'failed'"}]);
+    assert_eq!(refused(status), ["REF_NOT_DEPENDENCY"]);
+    let both = json!([{"id": "a"}, {"id": "b", "when": "steps.a.status == 'failed' or steps.a.outputs.n > 1"}]);
+    assert_eq!(refused(both), ["REF_NOT_DEPENDENCY", "REF_NOT_DEPENDENCY"]);
+    // One more dependency would be one more that is enough.
+    let any = json!([{"id": "a"}, {"id": "b"}, {"id": "c", "needs": ["b"], "join": "any",
+                     "inputs": {"x": "{{ steps.a.outputs.n }}"}}]);
+    assert_eq!(refused(any), ["REF_NOT_DEPENDENCY"]);
+    let circle = json!([{"id": "a", "inputs": {"x": "{{ steps.b.outputs.n }}"}}, {"id": "b", "needs": ["a"]}]);
+    assert_eq!(refused(circle), ["PLAN_CYCLE"]);
 }
 
 #[test]

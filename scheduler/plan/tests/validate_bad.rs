@@ -156,7 +156,7 @@ fn cases() -> Vec<Case> {
         ("an expression on any step", step(json!({"inputs": {"q": "{{ steps[goal.x].outputs }}"}})), &[("INVALID_EXPRESSION", "/steps/0/inputs/q")]),
         ("an expression on an unknown step", step(json!({"if": "steps.zz.outputs.x > 1"})), &[("REF_UNKNOWN_STEP", "/steps/0/if")]),
         ("an expression on its own step", step(json!({"cache": {"key": "{{ steps.a.outputs.x }}"}})), &[("REF_NOT_DEPENDENCY", "/steps/0/cache/key")]),
-        ("an expression on another branch", json!([{"id": "a"}, {"id": "b"}, {"id": "c", "needs": ["a"], "inputs": {"x": "{{ steps.a.outputs }}{{ steps.b.outputs }}"}}]), &[("REF_NOT_DEPENDENCY", "/2/inputs/x")]),
+        ("an expression on another branch", json!([{"id": "a"}, {"id": "b"}, {"id": "c", "needs": ["a"], "inputs": {"x": "{{ steps.a.outputs }}{{ steps.b.status }}"}}]), &[("REF_NOT_DEPENDENCY", "/2/inputs/x")]),
         ("a schema that is none", step(json!({"output_schema": {"type": "strin"}})), &[("INVALID_SCHEMA", "/steps/0/output_schema")]),
         ("a schema that leads back to itself", step(json!({"output_schema": {"anyOf": [{"$ref": "#"}]}})), &[("SCHEMA_TOO_COMPLEX", "/steps/0/output_schema")]),
         ("a pattern without a bound", step(json!({"output_schema": {"pattern": "(a)\\1"}})), &[("INVALID_SCHEMA", "/steps/0/output_schema")]),

@@ -88,7 +88,6 @@ pub fn parse_proposal(
     let rules = Rules {
         weights: WeightSettings { unknown_agent, ..WeightSettings::default() },
         in_order: false,
-        imply: true,
         steps_max: Some(steps_max),
         ..Rules::planned(&replan.catalogue)
     };

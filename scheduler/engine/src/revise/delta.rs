@@ -12,6 +12,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
 use goalmill_plan::document::issue;
+use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::{Rules, validate_plan, validate_plan_by};
 use serde_json::{Map, Value, json};
 
@@ -66,7 +67,9 @@ pub(crate) fn resolve(
     }
     delta.pull_back(state);
     delta.restore_definitions(state);
-    delta.warnings = validate(state, &delta, &limits.inside(state.depth()), rules)?;
+    let valid = validate(state, &delta, &limits.inside(state.depth()), rules)?;
+    delta.take_dependencies(valid.plan());
+    delta.warnings = valid.warnings().to_vec();
     Ok(delta)
 }
 
@@ -81,6 +84,18 @@ impl Delta {
     pub(crate) fn spec<'a>(&'a self, state: &'a PlanState, i: StepIndex) -> Option<&'a Step> {
         let live = state.steps[i].status != StepStatus::Revised && !self.removed.contains(&i);
         live.then(|| self.modified.get(&i).unwrap_or_else(|| state.plan.defined(i)))
+    }
+
+    /// Takes the dependencies that validation has inferred.
+    fn take_dependencies(&mut self, valid: &Plan) {
+        let inferred: BTreeMap<&StepId, &Step> = valid.steps.iter().map(|step| (&step.id, step)).collect();
+        for step in self.added.iter_mut().chain(self.modified.values_mut()) {
+            if let Some(valid) =
+                inferred.get(&step.id).filter(|valid| valid.dependencies.len() > step.dependencies.len())
+            {
+                step.dependencies.clone_from(&valid.dependencies);
+            }
+        }
     }
 
     /// What begins again has the form in which it was defined: its items may be others.
@@ -156,18 +171,18 @@ pub(super) fn ignored_failure(state: &PlanState, delta: &Delta) -> Option<Issue>
     Some(issue("FAILED_STEP_UNTOUCHED", "/changes", detail, hint))
 }
 
-/// Validates the resulting plan, and returns its warnings. Final steps are represented without their inputs and former
+/// Validates the resulting plan. Final steps are represented without their inputs and former
 /// dependencies.
 fn validate(
     state: &PlanState,
     delta: &Delta,
     limits: &Limits,
     rules: Option<&Rules<'_>>,
-) -> Result<Vec<Issue>, Vec<Issue>> {
+) -> Result<ValidPlan, Vec<Issue>> {
     let (document, unrouted) = document(state, delta);
     let valid = rules.map_or_else(|| validate_plan(&document, limits), |by| validate_plan_by(&document, limits, by));
     match valid {
-        Ok(valid) if unrouted.is_empty() => Ok(valid.warnings().to_vec()),
+        Ok(valid) if unrouted.is_empty() => Ok(valid),
         Ok(_) => Err(unrouted),
         Err(issues) => Err(issues.into_iter().chain(unrouted).collect()),
     }

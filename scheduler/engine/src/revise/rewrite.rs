@@ -2,22 +2,23 @@
 
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
-use goalmill_common::plan::Step;
+use goalmill_common::plan::{ExpressionTextMut, Step};
 use goalmill_expression as expression;
 use serde_json::Value;
 
 /// Renames `old` to `new` in the step's expressions.
 pub(super) fn rename(step: &mut Step, old: &StepId, new: &StepId) {
-    if !expression::is_plain(step.inputs.text()) {
-        let mut value = step.inputs.value();
-        if walk(&mut value, old, new) {
-            step.inputs = Json::of(&value);
+    for text in step.expressions_mut() {
+        match text {
+            ExpressionTextMut::Text(text) => *text = renamed(text, old, new),
+            ExpressionTextMut::Value(json) if expression::is_plain(json.text()) => {}
+            ExpressionTextMut::Value(json) => {
+                let mut value = json.value();
+                if walk(&mut value, old, new) {
+                    *json = Json::of(&value);
+                }
+            }
         }
-    }
-    let (until, key) = step.wait.as_mut().map_or((None, None), |wait| (wait.until.as_mut(), wait.key.as_mut()));
-    let bare = [step.when.as_mut(), step.cache.as_mut().map(|cache| &mut cache.key), until, key];
-    for text in bare.into_iter().flatten() {
-        *text = renamed(text, old, new);
     }
 }
 
@@ -108,6 +109,21 @@ mod tests {
             "{{ steps.ab.outputs }} {{ my_steps.a }} {{ steps }}"
         );
         assert_eq!(to("{{ x.steps.a }}"), "{{ x.steps.a }}");
+    }
+
+    #[test]
+    fn every_field_with_expressions_is_rewritten() {
+        let old = "steps.a.outputs.n";
+        let mut step: Step = serde_json::from_value(serde_json::json!({
+            "id": "c", "when": old, "repeat": {"until": old, "max": 2}, "ask": {"question": format!("{{{{ {old} }}}}?")},
+            "for_each": {"items": [format!("{{{{ {old} }}}}")]}, "inputs": {"x": format!("{{{{ {old} }}}}")},
+            "wait": {"until": format!("{{{{ {old} }}}}"), "key": format!("{{{{ {old} }}}}")},
+            "cache": {"key": format!("{{{{ {old} }}}}"), "ttl_ms": 1},
+        }))
+        .expect("a step with every field");
+        rename(&mut step, &"a".into(), &"b".into());
+        let text = serde_json::to_string(&step).expect("a step is JSON");
+        assert_eq!((text.matches("steps[").count(), text.contains("steps.a")), (8, false), "{text}");
     }
 
     #[test]

@@ -2,53 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_common::id::StepId;
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::{Plan, Step};
+use goalmill_common::plan::{ExpressionField, ExpressionText, Join, Plan, Step};
 use serde_json::Value;
 
 use super::conditions::{StepReads, check_failed_dependencies, warn_of_skips, warn_of_types};
 use super::declared_outputs::DeclaredOutputs;
-use super::graph::{Graph, StepNumbers};
+use super::graph::{self, Graph, PhaseRanks, StepNumbers};
 use super::origin::{Dependency, DependencyPlace, Origin};
 use crate::document::{DocumentPath, ValidationContext, shorten};
 use goalmill_common::suggest::nearest;
 use goalmill_expression::{self as expression, ExpressionError, Facts};
-
-/// Adds a dependency for each step that an expression refers to, unless it cannot be one.
-pub(super) fn imply_dependencies(
-    context: &ValidationContext<'_>,
-    plan: &Plan,
-    origins: &mut [Origin<'_>],
-    index: &StepNumbers,
-) {
-    let in_order = context.planner_rules().is_some_and(|rules| rules.in_order);
-    for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
-        if step.is_cleanup() {
-            continue;
-        }
-        let names = step.names();
-        let inputs = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text()));
-        let mut seen = Vec::new();
-        for (key, value) in inputs.map(|inputs| (origin.inputs_key, inputs)).into_iter().chain(origin.for_each) {
-            origin.with_key(key, |at| {
-                for_each_expression(at, value, &mut |at, text| {
-                    for r in expression::references_seeing(text, &names).unwrap_or_default() {
-                        seen.push((r.step, at.pointer()));
-                    }
-                });
-            });
-        }
-        for (id, pointer) in seen {
-            let id = StepId::from(id);
-            let Some(target) = index.get(&id).map(|target| *target as usize) else { continue };
-            let is_known = origin.dependencies.iter().any(|dependency| dependency.id == id);
-            if target != i && !(in_order && target > i) && !is_known {
-                origin.dependencies.push(Dependency { id, place: DependencyPlace::Expression { pointer } });
-            }
-        }
-    }
-}
 
 /// Calls `visit` with every text that contains expressions, and its place.
 fn for_each_expression(at: &DocumentPath<'_>, value: &Value, visit: &mut dyn FnMut(&DocumentPath<'_>, &str)) {
@@ -66,6 +30,8 @@ fn for_each_expression(at: &DocumentPath<'_>, value: &Value, visit: &mut dyn FnM
 struct ReachabilityQuery {
     step: u32,
     target: u32,
+    /// Whether it reads outputs of the step, not its status or failure.
+    reads_outputs: bool,
     pointer: String,
 }
 
@@ -74,19 +40,20 @@ struct ExpressionCheck<'c, 'l> {
     plan: &'c Plan,
     index: &'c StepNumbers,
     needs: &'c [Vec<u32>],
-    ranks: &'c [Option<usize>],
+    ranks: &'c PhaseRanks,
     queries: Vec<ReachabilityQuery>,
     /// Of the step at hand.
     reads: StepReads,
 }
 
+/// Checks every expression, and adds the dependencies that they need and nobody has written.
 pub(super) fn check_expressions(
     context: &ValidationContext<'_>,
-    plan: &Plan,
-    origins: &[Origin<'_>],
+    at: &DocumentPath<'_>,
+    plan: &mut Plan,
+    origins: &mut [Origin<'_>],
     index: &StepNumbers,
-    graph: &Graph,
-    ranks: &[Option<usize>],
+    (graph, ranks): (&mut Graph, &PhaseRanks),
 ) {
     let mut check = ExpressionCheck {
         context,
@@ -97,70 +64,138 @@ pub(super) fn check_expressions(
         queries: Vec::new(),
         reads: StepReads::default(),
     };
-    for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
+    let mut reads = Vec::with_capacity(plan.steps.len());
+    for (i, (step, origin)) in plan.steps.iter().zip(&*origins).enumerate() {
         check.check_step(i, step, origin);
-        let reads = std::mem::take(&mut check.reads);
-        if !step.is_cleanup() {
-            check_failed_dependencies(context, plan, (i, origin), &graph.needs[i]);
-            warn_of_skips(context, plan, (i, origin), &graph.needs[i], &reads);
-        }
+        reads.push(std::mem::take(&mut check.reads));
     }
+    let queries = check.queries;
     // On a cycle everything is a dependency of everything; the cycle has its own issue.
     if graph.order.len() == plan.steps.len() {
-        check.resolve_queries(graph);
+        let (inferred, missing) = infer_dependencies(plan, unreached(queries, graph));
+        missing.iter().for_each(|query| not_a_dependency(context, plan, query));
+        if !inferred.is_empty() {
+            add_dependencies(context, plan, origins, &mut graph.needs, inferred);
+            graph::check_order(context, at, plan, origins, graph);
+        }
     }
+    for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
+        if !step.is_cleanup() {
+            check_failed_dependencies(context, plan, (i, origin), &graph.needs[i]);
+            warn_of_skips(context, plan, (i, origin), &graph.needs[i], &reads[i]);
+        }
+    }
+}
+
+/// Splits references to steps that are no dependencies into those that make a dependency, and the others.
+///
+/// Who reads outputs waits for them. A status or a failure can be read after whichever end, so the author says after which;
+/// and one more dependency would change what `join` says.
+fn infer_dependencies(
+    plan: &Plan,
+    queries: Vec<ReachabilityQuery>,
+) -> (Vec<ReachabilityQuery>, Vec<ReachabilityQuery>) {
+    let told: BTreeSet<(u32, u32)> =
+        queries.iter().filter(|query| !query.reads_outputs).map(|query| (query.step, query.target)).collect();
+    queries.into_iter().partition(|query| {
+        let step = &plan.steps[query.step as usize];
+        let target = &plan.steps[query.target as usize];
+        step.join == Join::All
+            && step.is_cleanup() == target.is_cleanup()
+            && !told.contains(&(query.step, query.target))
+    })
+}
+
+/// Adds the dependencies that references make.
+fn add_dependencies(
+    context: &ValidationContext<'_>,
+    plan: &mut Plan,
+    origins: &mut [Origin<'_>],
+    needs: &mut [Vec<u32>],
+    inferred: Vec<ReachabilityQuery>,
+) {
+    for ReachabilityQuery { step, target, pointer, .. } in inferred {
+        let (i, id) = (step as usize, plan.steps[target as usize].id.clone());
+        if needs[i].contains(&target) {
+            continue;
+        }
+        // Models leave dependencies out as a matter of course.
+        if !context.planner_rules().is_some_and(|rules| rules.in_order) {
+            let at = DocumentPath::Pointer(&pointer);
+            let detail = format!("step `{}` waits for `{id}`, whose outputs it reads", plan.steps[i].id);
+            context.warn("DEPENDENCY_INFERRED", &at, detail, format!("write `{id}` into its dependencies"));
+        }
+        needs[i].push(target);
+        plan.steps[i].dependencies.push(id.clone());
+        origins[i].dependencies.push(Dependency { id, place: DependencyPlace::Expression { pointer } });
+    }
+}
+
+/// The references to steps that are no dependencies, at whatever remove. Up to 1,024 targets are followed at a time.
+fn unreached(queries: Vec<ReachabilityQuery>, graph: &Graph) -> Vec<ReachabilityQuery> {
+    let mut targets: Vec<u32> = queries.iter().map(|q| q.target).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    let mut found = vec![false; queries.len()];
+    for chunk in targets.chunks(1_024) {
+        let bit: BTreeMap<u32, usize> = chunk.iter().enumerate().map(|(bit, target)| (*target, bit)).collect();
+        let words = chunk.len().div_ceil(64);
+        let mut seen = vec![0_u64; graph.needs.len() * words];
+        let mut own = vec![0_u64; words];
+        for step in graph.order.iter().map(|step| *step as usize) {
+            own.fill(0);
+            for need in &graph.needs[step] {
+                let start = *need as usize * words;
+                own.iter_mut().zip(&seen[start..start + words]).for_each(|(word, other)| *word |= other);
+                if let Some(bit) = bit.get(need) {
+                    own[bit / 64] |= 1 << (bit % 64);
+                }
+            }
+            seen[step * words..(step + 1) * words].copy_from_slice(&own);
+        }
+        for (query, found) in queries.iter().zip(&mut found) {
+            if let Some(bit) = bit.get(&query.target) {
+                *found = seen[query.step as usize * words + bit / 64] >> (bit % 64) & 1 == 1;
+            }
+        }
+    }
+    queries.into_iter().zip(found).filter(|(_, found)| !found).map(|(query, _)| query).collect()
+}
+
+fn not_a_dependency(context: &ValidationContext<'_>, plan: &Plan, query: &ReachabilityQuery) {
+    let target = &plan.steps[query.target as usize].id;
+    let at = DocumentPath::Pointer(&query.pointer);
+    let step = &plan.steps[query.step as usize].id;
+    let detail = format!("the expression sees step `{target}`, on which step `{step}` does not depend");
+    context.error("REF_NOT_DEPENDENCY", &at, detail, format!("add `{target}` to the dependencies of `{step}`"));
 }
 
 impl ExpressionCheck<'_, '_> {
     /// Checks each expression of a step with the names that it sees there.
     fn check_step(&mut self, i: usize, step: &Step, origin: &Origin<'_>) {
-        let names = step.names();
-        if let Some((key, value)) = origin.for_each {
-            // The list of an undo step may be in what it undoes.
-            let of_list: &[&str] = if step.undoes.is_some() { &["plan", "inputs", "outputs"] } else { &[] };
-            origin.with_key(key, |at| {
-                for_each_expression(at, value, &mut |at, text| {
-                    self.check_references(i, at, expression::examine(text, of_list));
-                });
-                if let Some(declared) = self.declared() {
+        for (field, text) in step.expressions() {
+            let names = field.names(step);
+            let is_list = field == ExpressionField::ForEach;
+            origin.with_expression(field, |at| {
+                let mut check = |at: &DocumentPath<'_>, text: &str| {
+                    let facts = if field.is_condition() {
+                        expression::examine_condition(text, &names)
+                    } else {
+                        expression::examine(text, &names)
+                    };
+                    self.check_references(i, at, facts);
+                };
+                let value = match text {
+                    ExpressionText::Text(text) => return check(at, text),
+                    ExpressionText::Value(json) if !is_list && expression::is_plain(json.text()) => return,
+                    ExpressionText::Value(_) if is_list => origin.for_each.map(|(_, list)| list),
+                    ExpressionText::Value(_) => origin.inputs,
+                };
+                let Some(value) = value else { return };
+                for_each_expression(at, value, &mut check);
+                if let Some(declared) = self.declared().filter(|_| is_list) {
                     declared.check_list(value, at);
                 }
-            });
-        }
-        if let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) {
-            origin.with_key(origin.inputs_key, |at| {
-                for_each_expression(at, inputs, &mut |at, text| {
-                    self.check_references(i, at, expression::examine(text, &names));
-                });
-            });
-        }
-        if let Some(when) = &step.when {
-            origin.with_key(origin.when_key, |at| {
-                self.check_references(i, at, expression::examine_condition(when, &names));
-            });
-        }
-        if let Some(repeat) = &step.repeat {
-            let names = [&names[..], &["outputs"]].concat();
-            origin.with_key(origin.repeat_key, |at| {
-                let facts = expression::examine_condition(&repeat.until, &names);
-                self.check_references(i, &at.key("until"), facts);
-            });
-        }
-        if let Some(ask) = &step.ask {
-            origin.with_key("ask", |at| {
-                self.check_references(i, &at.key("question"), expression::examine(&ask.question, &names));
-            });
-        }
-        for (field, text) in step.wait.iter().flat_map(|wait| wait.templates()) {
-            origin.with_key(origin.wait_key, |at| {
-                self.check_references(i, &at.key(field), expression::examine(text, &names));
-            });
-        }
-        if let Some(cache) = &step.cache {
-            origin.with_key(origin.cache_key, |at| {
-                let key = if origin.cache_is_text { *at } else { at.key("key") };
-                let names = [&names[..], &["inputs"]].concat();
-                self.check_references(i, &key, expression::examine(&cache.key, &names));
             });
         }
     }
@@ -205,7 +240,9 @@ impl ExpressionCheck<'_, '_> {
             // A clean-up step runs when all others are final.
             let is_final = self.plan.steps[step].is_cleanup() && !self.plan.steps[target as usize].is_cleanup();
             if !is_earlier_phase && !is_final && !self.needs[step].contains(&target) {
-                self.queries.push(ReachabilityQuery { step: to_u32(step), target, pointer: at.pointer() });
+                let reads_outputs = r.field.as_deref() == Some("outputs");
+                let (step, pointer) = (to_u32(step), at.pointer());
+                self.queries.push(ReachabilityQuery { step, target, reads_outputs, pointer });
             }
         }
     }
@@ -279,50 +316,6 @@ impl ExpressionCheck<'_, '_> {
             at,
             format!("the expression sees step `{}`, which is not there", shorten(id)),
             hint,
-        );
-    }
-
-    /// Finds out which targets are transitive dependencies, for up to 1,024 targets at a time.
-    fn resolve_queries(&self, graph: &Graph) {
-        let mut targets: Vec<u32> = self.queries.iter().map(|q| q.target).collect();
-        targets.sort_unstable();
-        targets.dedup();
-        let mut found = vec![false; self.queries.len()];
-        for chunk in targets.chunks(1_024) {
-            let bit: BTreeMap<u32, usize> = chunk.iter().enumerate().map(|(bit, target)| (*target, bit)).collect();
-            let words = chunk.len().div_ceil(64);
-            let mut seen = vec![0_u64; graph.needs.len() * words];
-            let mut own = vec![0_u64; words];
-            for step in graph.order.iter().map(|step| *step as usize) {
-                own.fill(0);
-                for need in &graph.needs[step] {
-                    let start = *need as usize * words;
-                    own.iter_mut().zip(&seen[start..start + words]).for_each(|(word, other)| *word |= other);
-                    if let Some(bit) = bit.get(need) {
-                        own[bit / 64] |= 1 << (bit % 64);
-                    }
-                }
-                seen[step * words..(step + 1) * words].copy_from_slice(&own);
-            }
-            for (query, found) in self.queries.iter().zip(&mut found) {
-                if let Some(bit) = bit.get(&query.target) {
-                    *found = seen[query.step as usize * words + bit / 64] >> (bit % 64) & 1 == 1;
-                }
-            }
-        }
-        self.queries.iter().zip(found).filter(|(_, found)| !found).for_each(|(query, _)| self.not_a_dependency(query));
-    }
-
-    fn not_a_dependency(&self, query: &ReachabilityQuery) {
-        let target = &self.plan.steps[query.target as usize].id;
-        let at = DocumentPath::Pointer(&query.pointer);
-        let step = &self.plan.steps[query.step as usize].id;
-        let detail = format!("the expression sees step `{target}`, on which step `{step}` does not depend");
-        self.context.error(
-            "REF_NOT_DEPENDENCY",
-            &at,
-            detail,
-            format!("add `{target}` to the dependencies of `{step}`"),
         );
     }
 }

@@ -38,20 +38,32 @@ pub(super) fn check_graph(
     complete: bool,
 ) -> (Graph, PhaseRanks) {
     let needs = resolve(context, plan, origins, numbers, complete);
-    let graph = Graph { order: order(&needs), needs };
+    let mut graph = Graph { order: Vec::new(), needs };
+    let ranks = check_order(context, at, plan, origins, &mut graph);
+    joins(context, plan, origins);
+    (graph, ranks)
+}
+
+/// Orders the steps and checks the order: cycles, path length, phases.
+pub(super) fn check_order(
+    context: &ValidationContext<'_>,
+    at: &DocumentPath<'_>,
+    plan: &Plan,
+    origins: &[Origin<'_>],
+    graph: &mut Graph,
+) -> PhaseRanks {
+    graph.order = order(&graph.needs);
     if graph.order.len() < plan.steps.len() {
         cycles(context, plan, origins, &graph.needs);
     } else {
-        let longest = to_usize(whole_u64(longest(&graph, |_| 1.0)));
+        let longest = to_usize(whole_u64(longest(graph, |_| 1.0)));
         let limit = context.limits.path_max;
         if longest > limit {
             let detail = format!("the longest path has {longest} steps, at most {limit} are allowed");
             context.error("PATH_TOO_LONG", at, detail, "let steps run in parallel, or use sub-plans");
         }
     }
-    joins(context, plan, origins);
-    let ranks = phases(context, at, plan, origins, &graph);
-    (graph, ranks)
+    phases(context, at, plan, origins, graph)
 }
 
 /// Numbers the steps; of several with one id the first counts, the others are errors.

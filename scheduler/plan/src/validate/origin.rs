@@ -1,6 +1,7 @@
 //! Positions of steps and dependencies in the document, for the pointers of issues.
 
 use goalmill_common::id::StepId;
+use goalmill_common::plan::ExpressionField;
 use serde_json::Value;
 
 use crate::document::DocumentPath;
@@ -77,5 +78,20 @@ impl Origin<'_> {
     pub(super) fn with_key<T>(&self, key: &str, body: impl FnOnce(&DocumentPath<'_>) -> T) -> T {
         let step = DocumentPath::Pointer(&self.at);
         if key.is_empty() { body(&step) } else { body(&step.key(key)) }
+    }
+
+    /// Runs `body` with the place of a field that holds expressions.
+    pub(super) fn with_expression<T>(&self, field: ExpressionField, body: impl FnOnce(&DocumentPath<'_>) -> T) -> T {
+        let (key, inner) = match field {
+            ExpressionField::ForEach => (self.for_each.map_or("for_each", |(key, _)| key), ""),
+            ExpressionField::Inputs => (self.inputs_key, ""),
+            ExpressionField::When => (self.when_key, ""),
+            ExpressionField::Until => (self.repeat_key, "until"),
+            ExpressionField::Question => ("ask", "question"),
+            ExpressionField::WaitUntil => (self.wait_key, "until"),
+            ExpressionField::WaitKey => (self.wait_key, "key"),
+            ExpressionField::CacheKey => (self.cache_key, if self.cache_is_text { "" } else { "key" }),
+        };
+        self.with_key(key, |at| if inner.is_empty() { body(at) } else { body(&at.key(inner)) })
     }
 }

@@ -191,13 +191,11 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
     fn check(&mut self, at: &DocumentPath<'_>, plan: &mut Plan, complete: bool) {
         let context = self.context;
         let numbers = graph::number_steps(context, plan, &self.origins);
-        if context.rules.is_some_and(|rules| rules.imply) {
-            expression_scope::imply_dependencies(context, plan, &mut self.origins, &numbers);
-        }
-        let (graph, ranks) = graph::check_graph(context, at, plan, &self.origins, &numbers, complete);
+        let (mut graph, ranks) = graph::check_graph(context, at, plan, &self.origins, &numbers, complete);
         cleanup::check(context, plan, &self.origins, &numbers);
         dependency::check(context, plan, &self.origins, &numbers);
-        expression_scope::check_expressions(context, plan, &self.origins, &numbers, &graph, &ranks);
+        let graph = (&mut graph, &ranks);
+        expression_scope::check_expressions(context, at, plan, &mut self.origins, &numbers, graph);
         agents::check_agents(context, plan, &self.origins, &numbers);
         redundancy::warn_of_redundancy(context, plan, &self.origins);
         requirements::check_requirements(context, plan, &self.origins);

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Plan, Step, StepKind};
+use goalmill_common::plan::{ExpressionText, Plan, Step, StepKind};
 use serde_json::Value;
 
 use super::origin::Origin;
 use crate::document::{ValidationContext, shorten};
-use goalmill_expression::{self as expression, ExpressionError, StepRef};
+use goalmill_expression as expression;
 
 /// Steps with unread outputs that are named.
 const NAMED_MAX: usize = 5;
@@ -116,19 +116,19 @@ fn note_unread(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'
 
 /// The steps whose outputs a step reads.
 fn read_by(step: &Step) -> Vec<String> {
-    let mut texts = Vec::new();
-    if !expression::is_plain(step.inputs.text()) {
-        expression::visit_templates(&step.inputs.value(), &mut |text| texts.push(text.to_owned()));
+    let mut read = Vec::new();
+    for (field, texts) in step.expressions() {
+        let names = field.names(step);
+        let mut see = |text: &str| {
+            let condition = || expression::examine_condition(text, &names).map(|facts| facts.refs);
+            let found = if field.is_condition() { condition() } else { expression::references_seeing(text, &names) };
+            read.extend(found.unwrap_or_default().into_iter().map(|r| r.step));
+        };
+        match texts {
+            ExpressionText::Text(text) => see(text),
+            ExpressionText::Value(json) if expression::is_plain(json.text()) => {}
+            ExpressionText::Value(json) => expression::visit_templates(&json.value(), &mut see),
+        }
     }
-    texts.extend(step.ask.iter().map(|ask| ask.question.clone()));
-    texts.extend(step.wait.iter().flat_map(|wait| wait.templates().map(|(_, text)| text.clone())));
-    let of = |found: Result<Vec<StepRef>, ExpressionError>| found.unwrap_or_default().into_iter().map(|r| r.step);
-    let names = step.names();
-    if let Some(map) = &step.for_each {
-        expression::visit_templates(&map.items.value(), &mut |text| texts.push(text.to_owned()));
-    }
-    let mut read: Vec<String> = texts.iter().flat_map(|text| of(expression::references_seeing(text, &names))).collect();
-    let condition = |when| expression::examine_condition(when, &names).map(|facts| facts.refs);
-    read.extend(step.when.iter().flat_map(|when| of(condition(when))));
     read
 }

@@ -31,8 +31,6 @@ pub struct Rules<'r> {
     /// Whether a step may only see steps written before it. Models write plans in order: when they look ahead, they
     /// have mistaken a number.
     pub in_order: bool,
-    /// Whether a reference makes a dependency, as in formats without a list of them.
-    pub imply: bool,
     /// Most steps, where it is less than the limit of all plans.
     pub steps_max: Option<usize>,
     /// What the goal allows; the plan's own budget counts too.

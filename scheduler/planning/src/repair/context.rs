@@ -39,7 +39,7 @@ pub(super) struct StepAt {
 }
 
 /// Fields of a step, beside its inputs, whose texts hold expressions.
-const TEMPLATES: [&str; 6] = ["inputs", "for_each", "wait", "until", "key", "undo"];
+const TEMPLATES: [&str; 8] = ["inputs", "for_each", "ask", "cache", "wait", "until", "key", "undo"];
 
 /// A place where one step sees another.
 #[derive(Clone, Debug, PartialEq, Eq)]

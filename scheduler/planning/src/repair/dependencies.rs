@@ -1,4 +1,4 @@
-//! Repairs dependencies: misspelled, given as indices, missing.
+//! Repairs dependencies: misspelled, or given as indices. Those that only expressions name are added by validation.
 //!
 //! A dependency is an order that somebody wants. It is never taken out, unless it says itself that it names no step. One
 //! with several readings stays as it is, and validation reports it.
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_plan::validate::names::{self, normal, only_slip};
 use serde_json::Value;
 
-use super::context::{DependencyLink, Graph, RepairContext, same_number};
+use super::context::{DependencyLink, RepairContext, same_number};
 
 /// How some formats say that there is no dependency.
 const NOTHING: &[&str] = &["none", "null", "n/a", "na", "-", "start", "end", "-1", ""];
@@ -72,7 +72,6 @@ pub(super) fn resolve(work: &mut RepairContext<'_>) {
         drop_sentinel(work, &link);
     }
     work.sweep();
-    complete(work);
 }
 
 /// A dependency given as a number, and the position of the step that waits.
@@ -212,49 +211,5 @@ fn near(numbers: &BTreeMap<String, usize>, id: &str) -> Option<String> {
             same_number(numbers, id).or_else(slip).map(str::to_owned)
         }
         _ => None,
-    }
-}
-
-/// Whether `later` waits for `earlier`, at whatever remove.
-fn reaches(needs: &[BTreeSet<usize>], earlier: usize, later: usize) -> bool {
-    let mut open = vec![later];
-    let mut known = BTreeSet::new();
-    while let Some(step) = open.pop() {
-        if step == earlier {
-            return true;
-        }
-        if known.insert(step) {
-            open.extend(needs[step].iter().copied());
-        }
-    }
-    false
-}
-
-/// Adds dependencies on steps that are seen and not waited for.
-fn complete(work: &mut RepairContext<'_>) {
-    if work.rules.imply {
-        return;
-    }
-    let Graph { numbers, sources: mut needs } = work.graph();
-    for seen in work.seen() {
-        if seen.is_undo || work.is_cleanup(seen.step) {
-            continue;
-        }
-        let Some(target) = numbers.get(&seen.target).copied().filter(|t| work.may_see(seen.step, *t)) else { continue };
-        if reaches(&needs, target, seen.step) || reaches(&needs, seen.step, target) {
-            continue;
-        }
-        let mut list = match work.field(seen.step, "dependencies") {
-            Some(Value::Array(items)) => items.clone(),
-            None => Vec::new(),
-            Some(Value::String(text)) => {
-                text.split([',', ' ']).filter(|id| !id.is_empty()).map(|id| Value::from(id.to_owned())).collect()
-            }
-            Some(other) => vec![other.clone()],
-        };
-        list.push(seen.target.clone().into());
-        let why = format!("an expression of the step sees `{}`", seen.target);
-        work.set(seen.step, "dependencies", list.into(), "DEPENDENCY_ADDED", why);
-        needs[seen.step].insert(target);
     }
 }

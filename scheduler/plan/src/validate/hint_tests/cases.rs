@@ -481,8 +481,13 @@ pub(super) fn of_graphs() -> Vec<HintCase> {
             &[Remove("/steps/1")],
         ),
         plan(
-            "REF_NOT_DEPENDENCY",
+            "DEPENDENCY_INFERRED",
             two(json!({"id": "b", "inputs": {"x": "{{ steps.a.outputs.x }}"}})),
+            &[Set("/steps/1/dependencies", json!(["a"]))],
+        ),
+        plan(
+            "REF_NOT_DEPENDENCY",
+            two(json!({"id": "b", "inputs": {"x": "{{ steps.a.status }}"}})),
             &[Set("/steps/1/dependencies", json!(["a"]))],
         ),
     ]

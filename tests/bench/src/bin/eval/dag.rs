@@ -131,7 +131,7 @@ fn predictions(dir: &Path, limits: &Limits, out: &mut Out) -> Result<Value> {
 
 /// In this format an argument that names a node makes it a dependency, and nodes are written in order.
 fn rules(catalogue: &Catalogue) -> Rules<'_> {
-    Rules { imply: true, ..Rules::planned(catalogue) }
+    Rules::planned(catalogue)
 }
 
 /// A row as a draft: nodes are steps, `<node-1>` is what step `node-1` gives, links name their ends by tool.
