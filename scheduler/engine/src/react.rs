@@ -10,7 +10,7 @@ use goalmill_common::status::StepStatus;
 
 use crate::graph::StepIndex;
 use crate::render::{self, Unrendered};
-use crate::state::{StepHook, at};
+use crate::state::at;
 use crate::sub_plan::family::{self, FamilyRequest};
 use crate::{Decision, Effect, EngineContext, PlanState, Timer};
 
@@ -100,7 +100,7 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
     for (i, step) in state.steps.iter().enumerate() {
         let i = StepIndex::new(i);
         effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(i), Some(due))));
-        if step.status == StepStatus::AwaitingApproval && step.hook().and_then(StepHook::asked).is_some() {
+        if step.status == StepStatus::AwaitingApproval && step.asked_hooks().is_some() {
             effects.push(match render::inputs(state, i, state.steps[i].queued_ms, &context.limits) {
                 Err(Unrendered::Needs(payloads)) => Effect::LoadPayloads { step: Some(i), payloads },
                 Ok(_) | Err(Unrendered::Failed(_)) => Effect::AskHooks { step: Some(i) },

@@ -10,7 +10,7 @@ use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus};
 use goalmill_expression::WorkMeter;
 
-pub(crate) use crate::attempt::step_state::{StepHook, StepState, ToldToWait};
+pub(crate) use crate::attempt::step_state::{StepState, ToldToWait};
 use crate::budget::capacity::Capacity;
 use crate::budget::model_calls::ModelCallLog;
 use crate::budget::plan_size::PlanSize;

@@ -16,7 +16,7 @@ use crate::ReplayError;
 use crate::budget::plan_size::{count_step, count_steps};
 use crate::graph::StepIndex;
 use crate::revise;
-use crate::state::{JoinState, PlanState, StepHook, StepState, ToldToWait};
+use crate::state::{JoinState, PlanState, StepState, ToldToWait};
 use crate::transitions::step_transition;
 
 pub(super) fn apply_step(
@@ -137,10 +137,7 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
     let fits = match event {
         StepEvent::Ready => !waits || (state.join_state(i) == JoinState::Met && state.is_phase_open(i)),
         StepEvent::HookAsked(asked) if asked.point == HookPoint::OnStepComplete => true,
-        StepEvent::HookDecided(decided) => {
-            let at = state.steps[i].hook();
-            at.and_then(StepHook::asked).is_some_and(|asked| asked.id == decided.id)
-        }
+        StepEvent::HookDecided(decided) => state.steps[i].asked_hooks().is_some_and(|asked| asked.id == decided.id),
         StepEvent::ApprovalRequested(_) | StepEvent::QuestionAsked(_) | StepEvent::HookAsked(_) => {
             state.join_state(i) == JoinState::Met && state.is_phase_open(i)
         }
@@ -202,10 +199,10 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
         StepEvent::HookAsked(asked) => {
             // One question may follow another.
             step.due_ms = 0;
-            step.details().hook = Some(StepHook::Asked(asked.clone()));
+            step.details().hooks.ask(asked);
         }
         StepEvent::HookDecided(decided) => fold_hook(step, decided),
-        StepEvent::Recalled(_) => step.clear_hook(),
+        StepEvent::Recalled(_) => step.clear_hooks(),
         StepEvent::Decomposed(_) => begin_again(step),
         StepEvent::Undone(_) => undo_next(step),
         StepEvent::Approved(_) => approve(step),
@@ -214,8 +211,7 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             step.details().callback = Some(Box::new((step.attempt, received.digest.clone())));
         }
         StepEvent::Resumed(_) => {
-            let details = step.details();
-            (details.suspended, details.call_plan) = (None, None);
+            step.details().calls.resume();
         }
         StepEvent::WaitStarted(started) => start_wait(step, started),
         StepEvent::Blocked(why) => step.details().reason.clone_from(&why.reason),
@@ -239,10 +235,8 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
 }
 
 fn approve(step: &mut StepState) {
-    if let Some(details) = &mut step.details
-        && details.hook.is_some()
-    {
-        details.hook = Some(StepHook::Passed);
+    if let Some(details) = &mut step.details {
+        details.hooks.pass();
     }
 }
 
@@ -255,7 +249,7 @@ fn begin_again(step: &mut StepState) {
 /// The undo step begins with the next piece of work as if it had not begun.
 fn undo_next(step: &mut StepState) {
     begin_again(step);
-    step.clear_hook();
+    step.clear_hooks();
     let details = step.details();
     (details.failure, details.answer, details.iterated) = (None, None, None);
     details.may_have_acted = false;
@@ -264,7 +258,7 @@ fn undo_next(step: &mut StepState) {
 fn iterate(step: &mut StepState, iterated: &StepIterated) {
     begin_again(step);
     step.due_ms = iterated.due_ms;
-    step.clear_hook();
+    step.clear_hooks();
     let details = step.details();
     (details.failure, details.may_have_acted) = (None, false);
     details.iterated = Some((iterated.iteration, iterated.outputs.clone()));
@@ -309,7 +303,6 @@ fn queue(step: &mut StepState, time_ms: u64, queued: &StepQueued) {
     if let Some(details) = &mut step.details {
         details.progress = None;
         details.message = None;
-        details.suspended = None;
     }
 }
 
@@ -329,24 +322,8 @@ fn complete(step: &mut StepState, time_ms: u64, completed: &StepCompleted) {
 
 /// Folds the decision about a step: it is held, or goes on.
 fn fold_hook(step: &mut StepState, decided: &HookDecided) {
-    let is_start = decided.point == HookPoint::OnStepStart;
     step.due_ms = decided.due_ms;
-    let details = step.details();
-    if is_start {
-        details.hook_inputs.clone_from(&decided.inputs);
-    } else if decided.decision == HookDecision::Refuse {
-        let completed = details.hook.as_ref().and_then(StepHook::asked).and_then(|asked| asked.completed.as_deref());
-        details.refused_cache |= completed.is_some_and(|completed| completed.cache_key.is_some());
-    }
-    details.hook = match decided.decision {
-        HookDecision::Hold if is_start => Some(StepHook::Held),
-        HookDecision::Allow
-        | HookDecision::Refuse
-        | HookDecision::Change
-        | HookDecision::Approve
-        | HookDecision::Hold
-        | HookDecision::Choose => is_start.then_some(StepHook::Passed),
-    };
+    step.details().hooks.decide(decided);
     if decided.decision == HookDecision::Hold {
         step.details().reason.clone_from(&decided.reason);
     }

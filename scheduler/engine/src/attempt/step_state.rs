@@ -5,12 +5,12 @@ use goalmill_common::event::{HookAsked, SkipCause, StepEvent, StepSuspended};
 use goalmill_common::failure::Failure;
 use goalmill_common::id::WorkerId;
 use goalmill_common::json::Json;
-use goalmill_common::plan::Plan;
 use goalmill_common::report::SuggestedAdjustment;
 use goalmill_common::status::StepStatus;
 
 use crate::budget::reservations::CallGrant;
 use crate::calls::recorded_calls::StepCalls;
+use crate::people::step_hooks::StepHooks;
 
 /// The state of one step. Kept small: rarely used fields are in `details`.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,17 +70,9 @@ pub(crate) struct StepDetails {
     /// Its outputs are cached under this key.
     pub(crate) cache_key: Option<String>,
     /// What the hooks say about it.
-    pub(crate) hook: Option<StepHook>,
+    pub(crate) hooks: StepHooks,
     /// Its recorded calls, until it ends or changes.
     pub(crate) calls: StepCalls,
-    /// The inputs that a hook gave it.
-    pub(crate) hook_inputs: Option<Json>,
-    /// A hook refused its outputs from the cache: the next attempt is a worker's.
-    pub(crate) refused_cache: bool,
-    /// The call that waits.
-    pub(crate) suspended: Option<Box<SuspendedCall>>,
-    /// The plan that it waits for.
-    pub(crate) call_plan: Option<Box<Plan>>,
     /// What the calls of the attempt in flight, or the plan of a call, may still use up.
     pub(crate) grant: Option<CallGrant>,
     /// The iterations that are done, and the outputs of the last one.
@@ -100,27 +92,6 @@ pub(crate) struct ToldToWait {
     pub(crate) since_ms: u64,
     /// How often.
     pub(crate) times: u32,
-}
-
-/// Where a step stands with the hooks that decide.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum StepHook {
-    /// They are asked.
-    Asked(Box<HookAsked>),
-    /// The step is held until its timer is due.
-    Held,
-    /// The step may start.
-    Passed,
-}
-
-impl StepHook {
-    /// The open question.
-    pub(crate) fn asked(&self) -> Option<&HookAsked> {
-        match self {
-            Self::Asked(asked) => Some(asked),
-            Self::Held | Self::Passed => None,
-        }
-    }
 }
 
 impl StepState {
@@ -185,13 +156,19 @@ impl StepState {
         self.details.as_ref().and_then(|details| details.cause)
     }
 
-    pub(crate) fn hook(&self) -> Option<&StepHook> {
-        self.details.as_ref().and_then(|details| details.hook.as_ref())
+    /// What the hooks say about it; `None` if they were never asked.
+    pub(crate) fn hooks(&self) -> Option<&StepHooks> {
+        self.details.as_ref().map(|details| &details.hooks)
     }
 
-    pub(crate) fn clear_hook(&mut self) {
+    /// The open question to the hooks.
+    pub(crate) fn asked_hooks(&self) -> Option<&HookAsked> {
+        self.hooks().and_then(StepHooks::asked)
+    }
+
+    pub(crate) fn clear_hooks(&mut self) {
         if let Some(details) = &mut self.details {
-            (details.hook, details.hook_inputs, details.refused_cache) = (None, None, false);
+            details.hooks = StepHooks::default();
         }
     }
 
@@ -221,8 +198,7 @@ impl StepState {
             return;
         }
         let (details, wait) = (self.details(), &suspended.call.wait);
-        details.suspended = Some(Box::new(suspended.call.clone()));
-        details.call_plan.clone_from(&suspended.plan);
+        details.calls.suspend(suspended);
         match wait.kind {
             CallWaitKind::Approval | CallWaitKind::Plan | CallWaitKind::Budget | CallWaitKind::Callback => {
                 details.reason.clone_from(&wait.text);
@@ -234,9 +210,7 @@ impl StepState {
     /// Forgets its recorded calls, and what one of them waits for: it has ended, or changes.
     pub(crate) fn clear_calls(&mut self) {
         if let Some(details) = &mut self.details {
-            details.calls = StepCalls::default();
-            details.call_plan = None;
-            if details.suspended.take().is_some() {
+            if std::mem::take(&mut details.calls).suspended().is_some() {
                 details.question = None;
             }
         }
@@ -261,12 +235,12 @@ impl StepState {
 
     /// Bytes of its recorded calls.
     pub(crate) fn calls_bytes(&self) -> usize {
-        self.details.as_ref().map_or(0, |details| details.calls.bytes)
+        self.details.as_ref().map_or(0, |details| details.calls.bytes())
     }
 
     /// The call that waits.
     pub(crate) fn suspended(&self) -> Option<&SuspendedCall> {
-        self.details.as_ref().and_then(|details| details.suspended.as_deref())
+        self.details.as_ref().and_then(|details| details.calls.suspended())
     }
 
     /// What a call of the step waits for, if no person decides about it.

@@ -109,7 +109,7 @@ impl PlanState {
     pub(crate) fn plan_of_call(&self, i: StepIndex) -> Option<FamilyRequest> {
         let (spec, step) = (self.plan.step(i), &self.steps[i]);
         let details = step.details.as_deref()?;
-        let call = details.suspended.as_deref().filter(|call| call.wait.kind == CallWaitKind::Plan)?;
+        let call = details.calls.suspended().filter(|call| call.wait.kind == CallWaitKind::Plan)?;
         let given = details.grant.map(|grant| grant.left).unwrap_or_default();
         let text: String = call.wait.text.chars().take(DESCRIPTION_CHARS_MAX).collect();
         Some(self.start_of_sub_plan(
@@ -117,7 +117,7 @@ impl PlanState {
             SubPlanRequest {
                 description: if text.is_empty() { format!("call {} of step `{}`", call.n, spec.id) } else { text },
                 inputs: call.wait.inputs.as_ref().map_or(Value::Null, Json::value),
-                plan: details.call_plan.as_deref().cloned(),
+                plan: details.calls.plan().cloned(),
                 budget: Budget { tokens: given.tokens, cost: given.cost, seconds: None },
                 // Nobody has seen this plan before.
                 require_approval: self.accepted.goal.planning.require_approval,

@@ -51,12 +51,12 @@ impl Turn<'_> {
         if place == Successor::Stale {
             return Err(stale());
         }
-        let kept = if place == Successor::Other { 0 } else { known.bytes };
+        let kept = if place == Successor::Other { 0 } else { known.bytes() };
         if let Err(failure) = check_call(call, kept, &self.context.limits) {
             self.refuse_call(i, report, call, failure);
             return Ok(());
         }
-        let recorded = known.recorded.get(to_usize(call.n).wrapping_sub(1)).map(|known| known.name.clone());
+        let recorded = known.recorded().get(to_usize(call.n).wrapping_sub(1)).map(|known| known.name.clone());
         if self.status_of(i) == StepStatus::Queued {
             self.started(i, report);
         }

@@ -1,19 +1,51 @@
 //! Recorded calls of a step, as the state keeps them.
 
-use goalmill_common::call::RecordedCall;
+use goalmill_common::call::{RecordedCall, SuspendedCall};
+use goalmill_common::event::StepSuspended;
 use goalmill_common::number::to_usize;
+use goalmill_common::plan::Plan;
 
 /// The recorded calls of one step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StepCalls {
     /// The call `n` stands at `n - 1`.
-    pub(crate) recorded: Vec<RecordedCall>,
-    pub(crate) bytes: usize,
+    recorded: Vec<RecordedCall>,
+    bytes: usize,
     /// How many were recorded when an attempt began, the most of all attempts.
     begun_with: usize,
+    /// The call that waits.
+    suspended: Option<Box<SuspendedCall>>,
+    /// The plan that it waits for.
+    plan: Option<Box<Plan>>,
 }
 
 impl StepCalls {
+    /// A call waits, and the attempt ends.
+    pub(crate) fn suspend(&mut self, suspended: &StepSuspended) {
+        self.suspended = Some(Box::new(suspended.call.clone()));
+        self.plan.clone_from(&suspended.plan);
+    }
+
+    /// The call waits no more.
+    pub(crate) fn resume(&mut self) {
+        (self.suspended, self.plan) = (None, None);
+    }
+
+    /// The call that waits.
+    pub(crate) fn suspended(&self) -> Option<&SuspendedCall> {
+        self.suspended.as_deref()
+    }
+
+    /// The plan that it waits for.
+    pub(crate) fn plan(&self) -> Option<&Plan> {
+        self.plan.as_deref()
+    }
+
+    /// Bytes of the recorded calls.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn recorded(&self) -> &[RecordedCall] {
         &self.recorded
     }
@@ -36,6 +68,7 @@ impl StepCalls {
 
     /// An attempt begins.
     pub(crate) fn begin_attempt(&mut self) {
+        self.suspended = None;
         self.begun_with = self.begun_with.max(self.recorded.len());
     }
 
@@ -88,7 +121,7 @@ mod tests {
         }
         assert_eq!((calls.place(&call(2, "a")), calls.place(&call(2, "b"))), (Successor::Stale, Successor::Other));
         calls.discard(2, false);
-        assert_eq!((calls.recorded().len(), calls.bytes), (1, 1));
+        assert_eq!((calls.recorded().len(), calls.bytes()), (1, 1));
         assert_eq!(calls.place(&call(2, "b")), Successor::Next);
     }
 

@@ -67,6 +67,6 @@ impl PlanState {
 
 /// Whether a person decides or answers before the step continues; hooks decide about outputs.
 fn awaits_person(step: &StepState) -> bool {
-    let by_hook = || step.hook().and_then(crate::state::StepHook::asked).is_some_and(|asked| asked.completed.is_some());
+    let by_hook = || step.asked_hooks().is_some_and(|asked| asked.completed.is_some());
     step.status == StepStatus::AwaitingApproval && !by_hook()
 }

@@ -16,9 +16,9 @@ use serde_json::json;
 use crate::attempt::report::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::people::step_hooks::StepHooks;
 use crate::people::waiting::Waiting;
 use crate::revise::{resolve, towards};
-use crate::state::StepHook;
 use crate::{PlanState, Rejection, render};
 
 /// The failure of what a hook refuses.
@@ -104,9 +104,8 @@ impl Turn<'_> {
         if !self.context.hooks.contains(HookPoint::OnStepStart) || self.state.runs_inline(i) {
             return false;
         }
-        match self.state.steps[i].hook() {
-            Some(StepHook::Passed) => return false,
-            Some(StepHook::Asked(_) | StepHook::Held) | None => {}
+        if self.state.steps[i].hooks().is_some_and(StepHooks::has_passed) {
+            return false;
         }
         // The hooks see the inputs.
         if let Err(why) = render::inputs(self.state, i, self.now_ms, &self.context.limits) {
@@ -151,7 +150,7 @@ impl Turn<'_> {
             HookPoint::OnStepStart | HookPoint::OnStepComplete => {
                 let step = answer.step.clone().ok_or(Rejection::NotDue)?;
                 let i = self.find(&step)?;
-                let asked = self.state.steps[i].hook().and_then(StepHook::asked).cloned();
+                let asked = self.state.steps[i].asked_hooks().cloned();
                 let asked = asked.filter(|asked| asked.id == answer.id).ok_or(Rejection::NotDue)?;
                 match asked.completed {
                     Some(completed) => self.decide_about_outputs(i, *completed, answer),
@@ -303,21 +302,18 @@ impl Turn<'_> {
 impl PlanState {
     /// Whether the step waits for hooks, or is held by one.
     pub(crate) fn awaits_hook(&self, i: StepIndex) -> bool {
-        let waits = match self.steps[i].hook() {
-            Some(StepHook::Asked(_) | StepHook::Held) => true,
-            Some(StepHook::Passed) | None => false,
-        };
+        let waits = self.steps[i].hooks().is_some_and(StepHooks::is_waiting);
         waits && self.steps[i].status == goalmill_common::status::StepStatus::AwaitingApproval
     }
 
     /// The inputs that a hook gave the step.
     pub(crate) fn hook_inputs(&self, i: StepIndex) -> Option<&Json> {
-        self.steps[i].details.as_ref()?.hook_inputs.as_ref()
+        self.steps[i].hooks()?.inputs()
     }
 
     /// Whether a hook refused the outputs of the cache for this step.
     pub(crate) fn has_refused_cache(&self, i: StepIndex) -> bool {
-        self.steps[i].details.as_ref().is_some_and(|details| details.refused_cache)
+        self.steps[i].hooks().is_some_and(StepHooks::has_refused_cache)
     }
 
     /// The number of the event that asked for the current replan.

@@ -8,7 +8,6 @@ use goalmill_common::json::Json;
 use serde_json::json;
 
 use crate::graph::StepIndex;
-use crate::state::StepHook;
 use crate::{EngineContext, PlanState, render};
 
 /// A question to the hooks of a point.
@@ -27,7 +26,7 @@ impl PlanState {
     pub fn hook_question(&self, step: Option<StepIndex>, context: &EngineContext) -> Option<HookQuestion> {
         let asked = match step {
             None => self.waiting.hook()?,
-            Some(i) => self.steps.get(i.as_usize())?.hook().and_then(StepHook::asked)?,
+            Some(i) => self.steps.get(i.as_usize())?.asked_hooks()?,
         };
         let data = match step {
             None => json!({

@@ -3,6 +3,7 @@
 pub(crate) mod awaited;
 pub(crate) mod hook;
 pub(crate) mod hook_question;
+pub(crate) mod step_hooks;
 pub(crate) mod waiting;
 
 use goalmill_common::command::GoalCorrection;
@@ -88,7 +89,7 @@ impl Turn<'_> {
         if self.status_of(i) != StepStatus::AwaitingApproval {
             return Err(self.refuse_step(i, "it does not await approval"));
         }
-        let hook = self.state.steps[i].hook().and_then(crate::state::StepHook::asked);
+        let hook = self.state.steps[i].asked_hooks();
         if hook.is_some_and(|asked| asked.completed.is_some()) {
             return Err(self.refuse_step(i, "a hook decides about its outputs"));
         }

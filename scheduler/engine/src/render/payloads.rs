@@ -15,7 +15,6 @@ use crate::attempt::report::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::payload_loads::LoadedPayload;
-use crate::state::StepHook;
 use crate::transitions::may_fail;
 use crate::{Command, Effect, Rejection, render};
 
@@ -148,7 +147,7 @@ impl Turn<'_> {
             } else {
                 self.effects.extend(self.state.is_offered(i).then_some(Effect::Ready(i)));
             }
-        } else if status == StepStatus::AwaitingApproval && step.hook().and_then(StepHook::asked).is_some() {
+        } else if status == StepStatus::AwaitingApproval && step.asked_hooks().is_some() {
             self.effects.push(Effect::AskHooks { step: Some(i) });
         } else if status == StepStatus::Running
             && is_plan
