@@ -248,7 +248,11 @@ fn revision_question(state: &PlanState, situation: &Situation) -> HookQuestion {
 /// Tells the planners what a hook decided.
 fn adopt(decided: &HookDecided, situation: &mut Situation) {
     situation.chosen = decided.strategy;
-    for hint in [&decided.hint].into_iter().filter(|hint| !hint.is_empty()) {
-        situation.hint = if situation.hint.is_empty() { hint.clone() } else { format!("{}; {hint}", situation.hint) };
+    if decided.hint.is_empty() {
+        return;
     }
+    if !situation.hint.is_empty() {
+        situation.hint.push_str("; ");
+    }
+    situation.hint.push_str(&decided.hint);
 }

@@ -1,5 +1,6 @@
 //! A shard in virtual time: a submitted plan and the plans inside it, driven by the engine as a scheduler drives it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use goalmill_common::agent::Agent;
@@ -41,6 +42,18 @@ pub struct Member {
     pub log: Vec<Record>,
 }
 
+/// A ready step in its order: the highest priority first, then the longest path behind it, then the first one that became
+/// ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct OfferedStep {
+    priority: Reverse<u8>,
+    /// The bits of the seconds of the longest path: those of numbers that are not negative have the order of the numbers.
+    rank: Reverse<u64>,
+    number: u64,
+    member: usize,
+    step: u32,
+}
+
 /// The planners are asked for a plan (revision 0) or a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanningRequest {
@@ -55,8 +68,8 @@ pub struct VirtualShard {
     /// Unix milliseconds.
     pub now_ms: u64,
     members: Vec<Member>,
-    /// By urgency: priority and rank, both the highest first, then the order in which steps became ready.
-    ready: BTreeSet<(u8, u64, u64, usize, u32)>,
+    /// The most urgent one first.
+    ready: BTreeSet<OfferedStep>,
     ready_count: u64,
     timers: BTreeMap<(usize, Timer), u64>,
     due: BTreeSet<(u64, usize, Timer)>,
@@ -202,14 +215,13 @@ impl VirtualShard {
 
     /// Dispatches the most urgent ready step that may start.
     fn dispatch_next(&mut self) -> bool {
-        let may_start = |(_, _, _, key, step): &&(u8, u64, u64, usize, u32)| {
-            let state = &self.members[*key].state;
-            !state.is_final() && can_dispatch_in_family(self, *key, StepIndex(*step))
+        let may_start = |offered: &&OfferedStep| {
+            let state = &self.members[offered.member].state;
+            !state.is_final() && can_dispatch_in_family(self, offered.member, StepIndex(offered.step))
         };
-        let Some(place) = self.ready.iter().find(may_start).copied() else { return false };
-        self.ready.remove(&place);
-        let (.., key, step) = place;
-        drop(self.command(key, None, Command::Dispatch(StepIndex(step))));
+        let Some(offered) = self.ready.iter().find(may_start).copied() else { return false };
+        self.ready.remove(&offered);
+        drop(self.command(offered.member, None, Command::Dispatch(StepIndex(offered.step))));
         true
     }
 
@@ -263,9 +275,15 @@ impl VirtualShard {
 
     fn offer(&mut self, key: usize, step: StepIndex) {
         let state = &self.members[key].state;
-        let urgency = (u8::MAX - state.priority(step).0, u64::MAX - state.rank(step).max(0.0).to_bits());
+        let (priority, rank) = (state.priority(step).0, state.rank(step).max(0.0).to_bits());
         self.ready_count += 1;
-        self.ready.insert((urgency.0, urgency.1, self.ready_count, key, step.0));
+        self.ready.insert(OfferedStep {
+            priority: Reverse(priority),
+            rank: Reverse(rank),
+            number: self.ready_count,
+            member: key,
+            step: step.0,
+        });
     }
 
     fn look_up(&mut self, cache_key: &str) -> Option<Json> {

@@ -65,7 +65,9 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::EventReceived(event) => state.events.get_or_insert_default().push(event),
         PlanEvent::EventTaken(taken) => state.events.get_or_insert_default().take_inside(&taken.id),
         PlanEvent::ConstraintChanged(changed) => {
-            state.monitor.iter_mut().for_each(|monitor| monitor.change(changed));
+            if let Some(monitor) = &mut state.monitor {
+                monitor.change(changed);
+            }
         }
         PlanEvent::JudgementRequested(requested) => request_judgement(state, requested),
         PlanEvent::CriteriaJudged(judged) => judge(state, judged),

@@ -134,7 +134,9 @@ pub(crate) struct DoneLog {
 impl DoneLog {
     /// A step begins again. Nobody knows what an agent has done that accepted the task and has not called back.
     pub(crate) fn withdraw(&mut self, i: StepIndex) {
-        self.work.get_mut(&i).into_iter().for_each(|work| work.settle(true));
+        if let Some(work) = self.work.get_mut(&i) {
+            work.settle(true);
+        }
     }
 
     /// Keeps the inputs of what a step has done, which becomes other work.

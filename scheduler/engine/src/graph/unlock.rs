@@ -177,9 +177,9 @@ impl Turn<'_> {
         {
             return false;
         }
-        let next = self.state.next_engine_step();
-        next.into_iter().for_each(|i| self.run_engine_step(i));
-        next.is_some()
+        let Some(next) = self.state.next_engine_step() else { return false };
+        self.run_engine_step(next);
+        true
     }
 
     /// Completes an inline step, begins a wait, or starts a sub-plan.
