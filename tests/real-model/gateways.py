@@ -4,7 +4,7 @@
 
 The proxy is the real program; behind it a server speaks the APIs of Anthropic and OpenAI, records each request and answers with
 one plan. Printed for each model: bytes of the request and of its schema at the proxy and behind it, the form, `strict`, and the
-steps of the plan. It fails if the proxy gets a schema of more than 60,000 bytes or a model gives no plan. Run by hand; no model and no key is used."""
+steps of the plan. It fails if a schema for a service has more than 60,000 bytes, at the proxy or behind it, or a model gives no plan. Run by hand; no model and no key is used."""
 import http.client
 import http.server
 import json
@@ -47,11 +47,20 @@ def schema_of(body):
     return parameters, "tool" if parameters else "text", tool.get("strict")
 
 
+def plan_for(body):
+    """The plan in the form that the schema asks for: in the strict form agent, action and inputs stand in `work`."""
+    if '"work"' not in json.dumps(schema_of(body)[0]):
+        return json.dumps(PLAN)
+    does = ("agent_type", "action", "inputs")
+    steps = [{**{key: value for key, value in step.items() if key not in does}, "work": {key: step[key] for key in does}} for step in PLAN["steps"]]
+    return json.dumps({"steps": steps})
+
+
 def form_of(schema):
     text = json.dumps(schema)
     if "prefixItems" in text:
         return "grammar"
-    return "strict" if "$defs" in text else "prompt"
+    return "strict" if '"work"' in text else "prompt"
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
@@ -76,9 +85,9 @@ class Recorder(http.server.BaseHTTPRequestHandler):
 
 
 def of_openai(body):
-    call = {"name": (body.get("tools") or [{}])[0].get("function", {}).get("name"), "arguments": json.dumps(PLAN)}
+    call = {"name": (body.get("tools") or [{}])[0].get("function", {}).get("name"), "arguments": plan_for(body)}
     calls = {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": call}]}
-    content = {"role": "assistant", "content": None, **calls} if body.get("tools") else {"role": "assistant", "content": json.dumps(PLAN)}
+    content = {"role": "assistant", "content": None, **calls} if body.get("tools") else {"role": "assistant", "content": plan_for(body)}
     finish = "tool_calls" if body.get("tools") else "stop"
     usage = {"prompt_tokens": 100, "completion_tokens": 80, "total_tokens": 180}
     head = {"id": "a1", "created": 1, "model": body["model"]}
@@ -93,12 +102,12 @@ def of_openai(body):
 
 def of_anthropic(body):
     tools = body.get("tools")
-    block = {"type": "tool_use", "id": "t1", "name": tools[0]["name"], "input": PLAN} if tools else {"type": "text", "text": json.dumps(PLAN)}
+    block = {"type": "tool_use", "id": "t1", "name": tools[0]["name"], "input": json.loads(plan_for(body))} if tools else {"type": "text", "text": plan_for(body)}
     stop, usage = "tool_use" if tools else "end_turn", {"input_tokens": 100, "output_tokens": 80}
     head = {"id": "m1", "type": "message", "role": "assistant", "model": body["model"], "usage": usage}
     if not body.get("stream"):
         return "application/json", json.dumps({**head, "content": [block], "stop_reason": stop, "stop_sequence": None}).encode()
-    piece = {"type": "input_json_delta", "partial_json": json.dumps(PLAN)} if tools else {"type": "text_delta", "text": json.dumps(PLAN)}
+    piece = {"type": "input_json_delta", "partial_json": plan_for(body)} if tools else {"type": "text_delta", "text": plan_for(body)}
     start = {**block, "input": {}} if tools else {**block, "text": ""}
     events = [{"type": "message_start", "message": {**head, "content": [], "stop_reason": None, "stop_sequence": None}},
               {"type": "content_block_start", "index": 0, "content_block": start},
@@ -193,9 +202,9 @@ def run(processes, upstream):
                 schema, mode, strict = schema_of(body)
                 size = len(json.dumps(schema, separators=(",", ":"))) if schema else 0
                 print(f"{name:7} {side:6} {path:20} request {bytes_sent:7} schema {size:7} {mode:13} {form_of(schema):7} strict {strict}")
-                # Behind the proxy it may be longer: for Claude `litellm` writes what is referred to at each place.
-                if side == "asked" and size > SCHEMA_BYTES_MAX:
-                    failures.append(f"{name}: the schema has {size} bytes")
+                # For Claude `litellm` writes each definition at every place that refers to it.
+                if name != "direct" and size > SCHEMA_BYTES_MAX:
+                    failures.append(f"{name}: the schema has {size} bytes ({side})")
         print(f"{name:7} plan   {steps} with {len(features)} features")
         if steps != ["research", "write"]:
             failures.append(f"{name}: {json.dumps(preview)[:600]}")

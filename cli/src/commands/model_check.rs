@@ -214,10 +214,11 @@ fn check_plan(content: &str) -> Result<(), String> {
         return Err("the plan has no steps".into());
     }
     let known = goalmill_agents::shipped_cards();
-    let is_known = |step: &Value| known.iter().any(|agent| step["agent_type"] == agent.agent_type.as_str());
-    let foreign = steps.iter().find(|step| !is_known(step));
-    match foreign {
-        Some(step) => Err(format!("a step has an unknown agent type: {}", step["agent_type"])),
+    // The strict form of the schema has the agent in `work`.
+    let agent_type = |step: &Value| step.get("work").unwrap_or(step)["agent_type"].clone();
+    let is_known = |name: &Value| known.iter().any(|agent| *name == agent.agent_type.as_str());
+    match steps.iter().map(agent_type).find(|name| !is_known(name)) {
+        Some(name) => Err(format!("a step has an unknown agent type: {name}")),
         None => Ok(()),
     }
 }

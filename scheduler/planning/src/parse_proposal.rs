@@ -1,6 +1,8 @@
 //! Parses a model's proposal for a running plan; its steps are read, repaired and validated in the plan
 //! as it would be.
 
+use std::collections::BTreeMap;
+
 use goalmill_common::command::Proposal;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
@@ -72,9 +74,11 @@ pub fn parse_proposal(
         Some(Value::Null) | None => Vec::new(),
         Some(one) => vec![one],
     };
+    let named = named_steps(&mut draft);
     for (at, change) in changes.iter_mut().enumerate() {
         tag(change);
         canonical_phase_change(change);
+        put_named_steps(change, &named);
         for step in steps_of_mut(change) {
             tidy_step(step, &format!("/changes/{at}"), actions, repairs);
         }
@@ -153,16 +157,41 @@ fn in_list<T>(step: &mut Value, act: impl FnOnce(&mut Value) -> T) -> T {
     done
 }
 
-/// The steps that a change brings.
-fn steps_of_mut(change: &mut Value) -> Vec<&mut Value> {
-    let Some((name, body)) = change.as_object_mut().and_then(|map| map.iter_mut().next()) else { return Vec::new() };
+/// The steps that stand beside the changes, by id: in the strict form of the schema changes name them.
+fn named_steps(draft: &mut Value) -> BTreeMap<String, Value> {
+    let steps = draft.as_object_mut().and_then(|map| map.remove("steps"));
+    let steps = steps.as_ref().and_then(Value::as_array).into_iter().flatten();
+    steps.filter_map(|step| Some((crate::llm::parse_answer::id(step)?, step.clone()))).collect()
+}
+
+fn put_named_steps(change: &mut Value, named: &BTreeMap<String, Value>) {
+    let places = match place_of_steps(change) {
+        Some(Value::Array(steps)) => steps.iter_mut().collect(),
+        Some(step) => vec![step],
+        None => Vec::new(),
+    };
+    for place in places {
+        if let Some(step) = place.as_str().and_then(|id| named.get(id)) {
+            *place = step.clone();
+        }
+    }
+}
+
+/// Where the steps stand that a change brings.
+fn place_of_steps(change: &mut Value) -> Option<&mut Value> {
+    let (name, body) = change.as_object_mut()?.iter_mut().next()?;
     let key = match name.as_str() {
         "add_step" | "modify_step" => "step",
         "replace_step" => "with",
         "add_phase" => "steps",
-        _ => return Vec::new(),
+        _ => return None,
     };
-    match body.get_mut(key) {
+    body.get_mut(key)
+}
+
+/// The steps that a change brings.
+fn steps_of_mut(change: &mut Value) -> Vec<&mut Value> {
+    match place_of_steps(change) {
         Some(Value::Array(steps)) => steps.iter_mut().collect(),
         Some(step @ Value::Object(_)) => vec![step],
         _ => Vec::new(),

@@ -13,7 +13,7 @@ fn able() -> Vec<Scripted> {
     let says = |when: &str, scripted: Scripted| Scripted { when: vec![when.into()], ..scripted };
     let steps = json!({"steps": [
         {"id": "a", "agent_type": "research_agent", "dependencies": []},
-        {"id": "b", "agent_type": "writer_agent", "dependencies": ["a"]},
+        {"id": "b", "work": {"agent_type": "writer_agent"}, "dependencies": ["a"]},
     ]});
     let call = ScriptedCall { name: "add".into(), arguments: json!({"a": 1234, "b": 4321}) };
     vec![

@@ -24,6 +24,7 @@ pub fn tidy_step(step: &mut Value, at: &str, catalogue: &ToolCatalogue, edits: &
     open_text(step, at, edits);
     open_envelope(step, at, edits);
     let Some(map) = step.as_object_mut() else { return };
+    open_work(map);
     open_function(map, at, edits);
     name_is_action(map, at, catalogue, edits);
     number_is_id(map, at, edits);
@@ -53,6 +54,19 @@ fn open_envelope(step: &mut Value, at: &str, edits: &mut Vec<Edit>) {
     let inner = inner.clone();
     let was = std::mem::replace(step, inner.clone());
     edits.push(edit("STEP_OPENED", at, was, inner, "the step stands inside an object that only says so"));
+}
+
+/// `{"id": …, "work": {"agent_type": …, "action": …, "inputs": …}}` is how the strict form of the schema asks for a step, so it
+/// is no edit. In the plan inside a step it is the same.
+fn open_work(map: &mut Map<String, Value>) {
+    if let Some(Value::Object(work)) = map.get("work")
+        && work.keys().all(|key| step_field(key).is_some() && !map.contains_key(key))
+        && let Some(Value::Object(work)) = map.remove("work")
+    {
+        map.extend(work);
+    }
+    let inside = map.get_mut("plan").and_then(|plan| plan.get_mut("steps")).and_then(Value::as_array_mut);
+    inside.into_iter().flatten().filter_map(Value::as_object_mut).for_each(open_work);
 }
 
 /// `{"type": "function", "function": {"name": …, "arguments": …}}` is a step with that action.

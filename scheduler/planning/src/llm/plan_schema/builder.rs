@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::actions::{OfferedAction, OutputPaths};
 use super::schema_parts::{
-    FieldSchema, all_required, alternatives, any_of, object, one_of, reference_to, write_constants,
+    DEFS, FieldSchema, all_required, alternatives, any_of, object, one_of, reference_to, write_constants,
 };
 use super::steps::DURATION;
 use super::{Detail, PlanVocabulary, features};
@@ -33,6 +33,8 @@ pub struct Builder<'a> {
     names: HashMap<String, String>,
     /// Of `defs`, as text.
     pub bytes: usize,
+    /// Of each definition of the strict form, with the definitions that it refers to.
+    inlined: HashMap<String, usize>,
 }
 
 /// What the texts of a step see.
@@ -94,8 +96,8 @@ impl<'a> Builder<'a> {
         form: SchemaForm,
         detail: Detail,
     ) -> Self {
-        let (defs, names) = (Map::new(), HashMap::new());
-        Self { vocabulary, works, known, fresh, form, detail, defs, names, bytes: 0 }
+        let (defs, names, inlined) = (Map::new(), HashMap::new(), HashMap::new());
+        Self { vocabulary, works, known, fresh, form, detail, defs, names, bytes: 0, inlined }
     }
 
     pub(super) fn is_grammar(&self) -> bool {
@@ -267,8 +269,29 @@ impl<'a> Builder<'a> {
         let text = schema.to_string();
         if !self.names.contains_key(&text) {
             self.bytes += name.len() + text.len();
+            if !self.is_grammar() {
+                self.inlined.insert(name.to_owned(), self.inlined_bytes(&schema));
+            }
             self.defs.insert(name.to_owned(), schema);
         }
         reference_to(self.names.entry(text).or_insert_with(|| name.to_owned()))
+    }
+
+    /// Bytes of a schema in which each reference is written as what it refers to. Some gateways send it so.
+    pub(super) fn inlined_bytes(&self, schema: &Value) -> usize {
+        let signs = |count: usize| count.saturating_sub(1) + 2;
+        match schema {
+            Value::Object(map) => match map.get("$ref").and_then(Value::as_str) {
+                Some(name) => self.inlined.get(name.trim_start_matches(DEFS)).copied().unwrap_or_default(),
+                None => {
+                    let field = |(name, value): (&String, &Value)| name.len() + 3 + self.inlined_bytes(value);
+                    signs(map.len()) + map.iter().map(field).sum::<usize>()
+                }
+            },
+            Value::Array(items) => {
+                signs(items.len()) + items.iter().map(|item| self.inlined_bytes(item)).sum::<usize>()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.to_string().len(),
+        }
     }
 }

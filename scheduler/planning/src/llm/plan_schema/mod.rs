@@ -11,8 +11,8 @@
 //!   outputs in a reference to the id there, as in `steps.s1_read_file.outputs.text`. Other ids are `s2_each_search` (a
 //!   map of one action), `s2_each` (a map of several steps), `s2_ask`, `s2_wait`, `s2_until`, `s2_event`, `s2_plan`,
 //!   `s2_trip` (a stored plan), and `e1_always_send` (the end of a plan).
-//! - *Strict form.* One `items` for all steps, ids and dependencies from all ids, no `pattern`, all properties required:
-//!   one that may be left out is nullable.
+//! - *Strict form.* One `items` for all steps, with agent, action and inputs in an object `work`, so that other fields stand
+//!   once. Ids and dependencies from all ids, no `pattern`, all properties required: one that may be left out is nullable.
 //! - *Prompt form.* One object with all fields of steps ([`features::loose_step`]); the prompt lists the actions.
 //!
 //! A text in the grammar form holds either no braces or whole references, to earlier steps only, and to outputs that the
@@ -47,7 +47,8 @@ use schema_parts::{object, write_constants};
 
 /// Bytes of a schema that a server turns into a grammar.
 const GRAMMAR_BYTES_MAX: usize = 384 << 10;
-/// Bytes of a schema in the strict subset; services and gateways count it as a part of the prompt.
+/// Bytes of a schema in the strict subset, also with each definition at every place that refers to it: services and gateways
+/// count it as a part of the prompt, and LiteLLM sends it so to Claude.
 const STRICT_BYTES_MAX: usize = 60_000;
 /// Steps of a plan in less detail.
 const FEW_STEPS: usize = 8;
@@ -191,6 +192,8 @@ impl PlanVocabulary {
                 }
                 if form == SchemaForm::Grammar {
                     write_constants(&mut schema);
+                } else if builder.inlined_bytes(&schema) > bytes_max(form) {
+                    continue;
                 }
                 if !builder.defs.is_empty() {
                     schema["$defs"] = builder.defs.into();

@@ -17,7 +17,14 @@ impl Builder<'_> {
         let question = object([("question", summary.clone())]);
         let is_strict = self.form == SchemaForm::Strict;
         let question = if is_strict { nullable(question) } else { question };
-        let fields = [("strategy", strategies()), ("summary", summary), ("changes", changes), ("question", question)];
+        let mut fields = vec![("strategy", strategies()), ("summary", summary)];
+        if is_strict {
+            // Changes name these steps, so that the schema has one of them, not one for each kind of change.
+            let step = self.step(&plan.open, self.fresh);
+            let what = "each STEP; changes name it by its id";
+            fields.push(("steps", json!({"type": "array", "description": what, "items": step})));
+        }
+        fields.extend([("changes", changes), ("question", question)]);
         let mut schema = object(fields);
         if !is_strict {
             schema["required"] = json!(["strategy", "summary", "changes"]);
@@ -28,7 +35,7 @@ impl Builder<'_> {
     /// What a revision can do.
     fn changes(&mut self, plan: &RevisedPlan) -> Vec<Value> {
         let (all, fresh) = (self.all(), self.fresh);
-        let new = self.step(&[], fresh);
+        let new = if self.is_grammar() { self.step(&[], fresh) } else { one_of(fresh) };
         let new = self.define("new_step", new);
         let texts = json!({"type": "array", "items": one_of(&plan.open), "maxItems": plan.open.len()});
         let steps = json!({"type": "array", "items": new, "minItems": 1, "maxItems": NEW_STEPS_MAX});
@@ -36,7 +43,7 @@ impl Builder<'_> {
         if !plan.open.is_empty() {
             let open = self.define("open_step", one_of(&plan.open));
             let reason = self.description();
-            let changed = self.step(&plan.open, &[]);
+            let changed = if self.is_grammar() { self.step(&plan.open, &[]) } else { open.clone() };
             let retries: Vec<Value> = self
                 .step_works(all)
                 .into_iter()

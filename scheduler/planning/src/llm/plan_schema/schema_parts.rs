@@ -10,6 +10,9 @@ pub fn alternatives(mut patterns: Vec<String>) -> String {
     if patterns.len() == 1 { patterns.remove(0) } else { format!("(?:{})", patterns.join("|")) }
 }
 
+/// Before the name of a definition in a reference.
+pub const DEFS: &str = "#/$defs/";
+
 /// Any object.
 pub fn open_object() -> Value {
     json!({"type": "object"})
@@ -50,7 +53,7 @@ pub fn is_name(text: &str) -> bool {
 }
 
 pub fn reference_to(name: &str) -> Value {
-    json!({"$ref": format!("#/$defs/{name}")})
+    json!({"$ref": format!("{DEFS}{name}")})
 }
 
 /// One of several texts; any text when there are none.

@@ -134,12 +134,15 @@ impl Builder<'_> {
     /// The ways to write a step.
     fn variants(&mut self, earlier: EarlierSteps<'_>) -> Vec<StepVariant> {
         let mut variants = self.action_steps(earlier);
-        if self.has(PlanFeature::Maps) && !matches!(earlier.sight, Sight::Inside) {
-            variants.extend(self.maps(earlier));
-        }
         let shared = self.shared_fields(earlier);
         for (suffix, plan, inputs) in self.uses(earlier) {
             variants.push(StepVariant::new(suffix, vec![("use", plan), ("inputs", inputs)], shared.clone()));
+        }
+        if !self.is_grammar() {
+            variants = self.in_work(variants);
+        }
+        if self.has(PlanFeature::Maps) {
+            variants.extend(self.maps(earlier));
         }
         if self.vocabulary.parts {
             variants.push(StepVariant::new("plan", vec![kind("plan")], Vec::new()));
@@ -155,6 +158,14 @@ impl Builder<'_> {
             variants.push(StepVariant::new(suffix, fields, condition.clone()));
         }
         variants
+    }
+
+    /// Steps with an action or a stored plan as one variant: who does the step is an object in it, so the other fields are
+    /// written once, not for each action.
+    fn in_work(&mut self, variants: Vec<StepVariant>) -> Vec<StepVariant> {
+        let optional = variants.first().map(|variant| variant.optional.clone()).unwrap_or_default();
+        let works = any_of(variants.into_iter().map(|variant| object(variant.fields)).collect());
+        vec![StepVariant::new("work", vec![("work", self.define("work", works))], optional)]
     }
 
     /// Steps with an action.
@@ -229,10 +240,11 @@ impl Builder<'_> {
     fn inside(&mut self) -> Value {
         let ids = INSIDE.map(str::to_owned);
         if !self.is_grammar() {
-            let all = EarlierSteps { sight: Sight::Inside, ..self.all() };
+            let all = EarlierSteps { fresh: &ids, scope: "i", sight: Sight::Inside };
             let works = self.step_works(all).into_iter();
             let variants = works.map(|(_, suffix, work)| StepVariant::new(suffix, work_fields(work), Vec::new()));
-            let step = self.one_step(variants.collect(), &[], self.fresh, all);
+            let variants = self.in_work(variants.collect());
+            let step = self.one_step(variants, &[], &ids, all);
             let step = self.define("inside", step);
             return json!({"type": "array", "items": step, "minItems": 1, "maxItems": INSIDE.len()});
         }
@@ -282,7 +294,12 @@ impl Builder<'_> {
     fn loose_fields(&mut self) -> Vec<FieldSchema> {
         let mut fields = Vec::new();
         for feature in PlanFeature::ALL.iter().filter(|feature| self.has(**feature)).copied().collect::<Vec<_>>() {
-            let undo = if feature == PlanFeature::Undo { self.undo() } else { Value::Null };
+            let undo = if feature == PlanFeature::Undo {
+                let undo = self.undo();
+                self.define("call", undo)
+            } else {
+                Value::Null
+            };
             for (name, schema) in features::action_fields(feature, || undo) {
                 let schema = self.named(name, nullable(schema));
                 fields.push((name, schema));

@@ -591,6 +591,33 @@ fn a_revision_brings_the_undo_of_its_steps_and_keeps_clean_up() {
 }
 
 #[test]
+fn changes_may_name_steps_that_stand_beside_them() {
+    let inn = |id: &str| {
+        let mut step = room();
+        (step["id"], step["agent_type"]) = (id.into(), "inns".into());
+        plan_schema::with_work(step)
+    };
+    let answer = json!({"strategy": "workaround", "summary": "Another way", "question": null,
+                        "steps": [inn("s1"), inn("room"), inn("s2"), inn("s3")], "changes": [
+        {"add_step": {"step": "s1", "before": ["room"]}}, {"modify_step": {"step": "room"}},
+        {"replace_step": {"step": "room", "with": ["s2"]}},
+        {"add_phase": {"phase": {"id": "more", "checkpoint": false}, "steps": ["s3"]}}]});
+    let request = revise_request();
+    let replan = crate::parse_proposal::ReplanContext::new(&request);
+    let read = |answer: &Value| {
+        let proposal = crate::parse_proposal::parse_proposal(answer, &replan, &Default::default(), &mut Vec::new());
+        proposal.map(|proposal| serde_json::to_value(proposal.changes).expect("it has a JSON text"))
+    };
+    let changes = read(&answer).expect("it is a proposal");
+    for at in ["/0/add_step/step", "/1/modify_step/step", "/2/replace_step/with/0", "/3/add_phase/steps/0"] {
+        assert_eq!(changes.pointer(at).map(|step| &step["agent_type"]), Some(&json!("inns")), "{at}: {changes}");
+    }
+    let mut without = answer.clone();
+    without["steps"] = json!([]);
+    assert!(read(&without).is_err(), "they name nothing");
+}
+
+#[test]
 fn what_an_agent_says_in_words_steers_wherever_it_says_it() {
     let too_complex = "This is too complex, decompose further";
     let mut in_message = revise_request();

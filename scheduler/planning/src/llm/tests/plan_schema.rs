@@ -4,6 +4,7 @@ use goalmill_common::planning::PlanFeature;
 use goalmill_common::random::Random;
 use goalmill_llm::{AnswerSchema, SchemaForm};
 use goalmill_plan::validate::{Catalogue, Rules};
+use serde_json::Map;
 
 use super::*;
 use crate::llm::overhead::validate_answer;
@@ -116,7 +117,30 @@ pub fn with_typed_ids(answer: &Value) -> Value {
 
 /// An answer as a form has it.
 fn written(form: &str, answer: &Value) -> Value {
-    if form == "grammar" { with_typed_ids(answer) } else { answer.clone() }
+    match form {
+        "grammar" => with_typed_ids(answer),
+        "strict" => with_work(answer.clone()),
+        _ => answer.clone(),
+    }
+}
+
+/// The same answer with agent, action and inputs of its steps in an object, as the strict form has them.
+pub fn with_work(mut answer: Value) -> Value {
+    match &mut answer {
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = with_work(item.take())),
+        Value::Object(map) => {
+            map.values_mut().for_each(|value| *value = with_work(value.take()));
+            if map.contains_key("id") && (map.contains_key("agent_type") || map.contains_key("use")) {
+                let is_work = |key: &str| ["agent_type", "action", "use", "inputs", "fallback"].contains(&key);
+                let (work, mut step): (Map<_, _>, Map<_, _>) =
+                    std::mem::take(map).into_iter().partition(|(key, _)| is_work(key));
+                step.insert("work".into(), work.into());
+                *map = step;
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    answer
 }
 
 fn admits(schema: &Value, answer: &Value) -> bool {
@@ -172,7 +196,7 @@ fn the_schema_admits_plans_of_the_catalogue() {
         &json!({"text": "a", "parts": "{{ steps.s1.outputs.lines }}", "note": null}),
         &["s1"],
     );
-    assert!(admits(schema.form(SchemaForm::Strict), &json!({"steps": [read(1), all_fields]})));
+    assert!(admits(schema.form(SchemaForm::Strict), &with_work(json!({"steps": [read(1), all_fields]}))));
 }
 
 #[test]
@@ -396,12 +420,7 @@ fn parts_and_fallbacks_are_steps_where_they_are_wanted() {
     let without = vocabulary(&agents).plan(STEPS_MAX);
     for ((form, with), (_, without)) in enforced(&with).into_iter().zip(enforced(&without)) {
         for step in [&part, &fallback] {
-            let mut answer = with_typed_ids(&json!({"steps": [step]}));
-            if form != "grammar" {
-                answer["steps"][0]["id"] = "s1".into();
-            } else if step["kind"] == "plan" {
-                answer["steps"][0]["id"] = "s1_plan".into();
-            }
+            let answer = written(form, &json!({"steps": [step]}));
             assert!(admits(with, &answer) && !admits(without, &answer), "{form}: {answer}");
         }
         let answer = written(form, &json!({"steps": [read(1)]}));
@@ -443,7 +462,7 @@ fn a_correction_names_steps_of_the_draft_and_new_ones() {
         let mut step = read(1);
         step["id"] = id.into();
         let answer = json!({"steps": [step], "remove": []});
-        if id == "s1" { answer } else { written(form, &answer) }
+        if id == "s1" && form == "grammar" { answer } else { written(form, &answer) }
     };
     for (form, schema) in enforced(&schema) {
         assert!(["read_it", "s1", "s2", "s7"].iter().all(|id| admits(schema, &answer(form, id))), "{form}");
@@ -465,6 +484,18 @@ fn a_correction_names_steps_of_the_draft_and_new_ones() {
         reads["steps"][0]["inputs"]["path"] = format!("{{{{ steps.{output} }}}}").into();
         assert_eq!(admits(grammar, &reads), is_given, "{output}");
     }
+}
+
+/// Takes the steps out of a change and leaves their ids, as the strict form has them.
+fn steps_beside(change: &mut Value) -> Vec<Value> {
+    let mut steps = Vec::new();
+    for at in ["/add_step/step", "/modify_step/step", "/replace_step/with/0"] {
+        if let Some(place) = change.pointer_mut(at).filter(|place| place.is_object()) {
+            let id = place["id"].clone();
+            steps.push(std::mem::replace(place, id));
+        }
+    }
+    steps
 }
 
 #[test]
@@ -498,7 +529,9 @@ fn a_revision_changes_steps_that_may_change() {
     for (form, schema) in enforced(&schema) {
         let answer = |change: &Value| {
             let mut answer = proposal(change.clone());
-            if form != "strict" {
+            if form == "strict" {
+                answer["steps"] = steps_beside(&mut answer["changes"][0]).into();
+            } else {
                 answer.as_object_mut().expect("it is an object").remove("question");
             }
             written(form, &answer)
@@ -512,7 +545,7 @@ fn a_revision_changes_steps_that_may_change() {
 /// Agents with ten actions each.
 fn many(actions: usize) -> Vec<Agent> {
     let schema = |names: [&str; 3]| {
-        let fields: serde_json::Map<_, _> = names
+        let fields: Map<_, _> = names
             .iter()
             .map(|name| ((*name).to_owned(), json!({"type": "string", "description": "What it says."})))
             .collect();
@@ -549,10 +582,9 @@ fn schemas<'s>(schema: &'s Value, defs: &'s Value, depth: usize, seen: &mut Vec<
     }
 }
 
-#[test]
-fn the_strict_form_stays_within_the_documented_subset() {
-    let demo: Vec<Agent> =
-        serde_json::from_str(include_str!("../../../../../config/agents/demo.json")).expect("they are cards");
+/// The demo agents, and the shipped ones.
+fn real_catalogues() -> [Vec<Agent>; 2] {
+    let demo = serde_json::from_str(include_str!("../../../../../config/agents/demo.json")).expect("they are cards");
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/agents");
     let files = std::fs::read_dir(folder).expect("the folder of shipped agents");
     let shipped =
@@ -563,7 +595,13 @@ fn the_strict_form_stays_within_the_documented_subset() {
         card["agent_type"] = path.file_stem().and_then(|name| name.to_str()).into();
         serde_json::from_value(card).expect("it is a card")
     });
-    for agents in [office(), demo, shipped.collect(), many(40)] {
+    [demo, shipped.collect()]
+}
+
+#[test]
+fn the_strict_form_stays_within_the_documented_subset() {
+    let [demo, shipped] = real_catalogues();
+    for agents in [office(), demo, shipped, many(40)] {
         let vocabulary = PlanVocabulary { features: all_features(), parts: true, ..vocabulary(&agents) };
         let schema = vocabulary.plan(Limits::default().planned_steps_max);
         let strict = schema.form(SchemaForm::Strict);
@@ -595,6 +633,51 @@ fn the_strict_form_stays_within_the_documented_subset() {
     }
 }
 
+/// The schema with each definition at every place that refers to it, as LiteLLM sends it to Claude.
+fn inlined(schema: &Value, defs: &Value) -> Value {
+    match schema {
+        Value::Object(map) => match map.get("$ref").and_then(Value::as_str) {
+            Some(name) => inlined(&defs[name.trim_start_matches("#/$defs/")], defs),
+            None => {
+                let fields = map.iter().filter(|(key, _)| *key != "$defs");
+                fields.map(|(key, value)| (key.clone(), inlined(value, defs))).collect()
+            }
+        },
+        Value::Array(items) => items.iter().map(|item| inlined(item, defs)).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
+    }
+}
+
+#[test]
+fn the_strict_form_is_bounded_with_its_definitions_written_out() {
+    let [demo, shipped] = real_catalogues();
+    let sizes = [demo, shipped, many(40)].map(|agents| {
+        let vocabulary = PlanVocabulary { features: all_features(), parts: true, ..vocabulary(&agents) };
+        let ids = (1..=12).map(|number| format!("step_{number}"));
+        let steps: Vec<KnownStep> = ids.map(|id| KnownStep { id, ..KnownStep::default() }).collect();
+        let open = steps.iter().map(|step| step.id.clone()).collect();
+        let plan = RevisedPlan { steps: steps.clone(), open, phases: Vec::new(), may_nest: true };
+        let schemas = [
+            vocabulary.clone().plan(Limits::default().planned_steps_max),
+            vocabulary.clone().correction(steps, &[]),
+            vocabulary.revision(plan),
+        ];
+        schemas.map(|schema| {
+            let strict = schema.form(SchemaForm::Strict);
+            let inlined = inlined(strict, strict.get("$defs").expect("it is no prompt"));
+            (inlined.to_string().len(), inlined.to_string().contains("\"undo\""))
+        })
+    });
+    // Of docs/planners.md.
+    let expected = [
+        [(34_874, true), (35_519, true), (51_272, true)],
+        [(22_481, true), (23_126, true), (33_076, true)],
+        [(54_995, true), (55_640, true), (46_562, false)],
+    ];
+    assert_eq!(sizes, expected);
+    assert!(sizes.iter().flatten().all(|(bytes, _)| *bytes <= 60_000), "{sizes:?}");
+}
+
 #[test]
 fn each_form_has_a_bounded_size() {
     let (steps_max, actions_max) = (Limits::default().planned_steps_max, LlmSettings::default().actions_max);
@@ -616,13 +699,18 @@ fn each_form_has_a_bounded_size() {
     });
     // The table of docs/planners.md.
     let expected = [
-        [385_757, 96_578, 15_781, 1_670, 8_919],
-        [269_298, 170_588, 28_111, 1_800, 14_989],
-        [285_259, 318_608, 52_771, 2_070, 27_200],
+        [385_757, 96_578, 6_869, 1_670, 8_919],
+        [269_298, 170_588, 9_239, 1_800, 14_989],
+        [285_259, 318_608, 13_979, 2_070, 27_200],
     ];
     assert_eq!(sizes, expected);
-    for sizes in [bytes(&many(200), 60, all_features()), bytes(&many(400), 1, all_features())] {
-        let limits = [384 << 10, 60_000, 4 << 10];
+    for (actions, steps_max) in [(200, 60), (400, 1)] {
+        let vocabulary = PlanVocabulary { features: all_features(), ..vocabulary(&many(actions)) };
+        let schema = vocabulary.plan(steps_max);
+        let strict = schema.form(SchemaForm::Strict);
+        let [grammar, strict_form, prompt] = forms(&schema).map(|(_, schema)| schema.to_string().len());
+        let sizes = [grammar, strict_form, inlined(strict, &strict["$defs"]).to_string().len(), prompt];
+        let limits = [384 << 10, 60_000, 60_000, 4 << 10];
         assert!(sizes.iter().zip(limits).all(|(bytes, limit)| *bytes <= limit), "{sizes:?}");
     }
 }
