@@ -28,7 +28,7 @@ const SHARED_NAMES: &[&str] = &[
     "Build", "Check", "Command", "Demo", "Document", "Edit", "End", "Event", "Fact", "Field", "Fields", "Format",
     "Graph", "Item", "Model", "Modified", "Node", "Open", "Origin", "Part", "Place", "Progress", "Reading", "Replay",
     "Result", "Run", "Scan", "Scope", "Seen", "Served", "Signals", "Source", "Step", "StepRef", "Stream", "Table",
-    "TaskHead", "Text", "Variables", "View", "Waiting",
+    "TaskHead", "Variables", "View", "Waiting",
 ];
 
 /// The product sources, by their path in the repository.

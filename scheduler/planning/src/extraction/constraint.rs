@@ -3,10 +3,8 @@
 use jiff::civil::Date;
 use serde_json::{Map, Value};
 
-use super::duration::Duration;
-use super::money::Money;
-use super::words::Text;
-use super::{FACTS, GoalFacts, date, duration, money};
+use super::journey::{Duration, Money, read_amount, read_length, read_month};
+use super::{FACTS, GoalFacts};
 
 /// Takes over each constraint that is a fact. The others, and those whose value cannot be read, stay in the words of the caller.
 pub(super) fn take_over(facts: &mut GoalFacts, constraints: &Map<String, Value>, today: Date) {
@@ -29,7 +27,7 @@ fn take_over_fact(facts: &mut GoalFacts, name: &str, value: &Value, today: Date)
             let stay = small(value).map(|nights| Duration { days: days.unwrap_or(nights), nights });
             set(&mut facts.duration, stay)
         }
-        "month" => set(&mut facts.month, date::read_alone(value.as_str().unwrap_or_default(), today).1),
+        "month" => set(&mut facts.month, read_month(value.as_str().unwrap_or_default(), today)),
         "destination" | "city" | "to" | "place" => set(&mut facts.destination, text(value)),
         "origin" | "from" => set(&mut facts.origin, text(value)),
         "travellers" | "travelers" | "people" | "adults" => set(&mut facts.travellers, small(value)),
@@ -55,13 +53,13 @@ fn small(value: &Value) -> Option<u32> {
 
 fn budget(value: &Value) -> Option<Money> {
     match value {
-        Value::Number(number) => money::read_alone(&number.to_string()),
-        Value::String(text) => money::read_alone(text),
+        Value::Number(number) => read_amount(&number.to_string()),
+        Value::String(text) => read_amount(text),
         Value::Object(fields) => {
             let amount = fields.get("amount").or_else(|| fields.get("max"))?;
             let currency = fields.get("currency").and_then(Value::as_str).unwrap_or_default();
             let digits = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
-            money::read_alone(&format!("{digits} {currency}"))
+            read_amount(&format!("{digits} {currency}"))
         }
         Value::Null | Value::Bool(_) | Value::Array(_) => None,
     }
@@ -72,7 +70,7 @@ fn lasting(value: &Value) -> Option<Duration> {
         return Some(Duration { days, nights: days });
     }
     match value {
-        Value::String(text) => duration::read_alone(&Text::new(text)),
+        Value::String(text) => read_length(text),
         Value::Object(fields) => {
             let days = small(fields.get("days")?)?;
             Some(Duration { days, nights: fields.get("nights").and_then(small).unwrap_or(days) })

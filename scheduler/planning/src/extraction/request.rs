@@ -1,11 +1,22 @@
 //! Finds the main request of a goal: the words by which its kind is recognised, and its subject.
 
-use super::words::{Text, is_making};
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::clause_text::{ClauseText, is_making, pattern};
 
 /// Most words of a request that say what kind of goal it is.
 const WORDS_MAX: usize = 10;
 /// Longest subject, in characters.
 const SUBJECT_CHARS_MAX: usize = 160;
+
+static WORD: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d+(?:[.,'’]\d+)*|\p{L}+(?:['’]\p{L}+)*"));
+static POLITE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)^(?:please|can|could|would|you|we|i|i['’]d|we['’]d|like|to|help|me|us|need|want|let['’]s|must|should|hi|hello|hey|the|an?|our|my)$",
+    )
+});
 
 /// The words by which the kind of a goal is recognised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,59 +32,22 @@ impl GoalRequest {
     }
 }
 
-/// The first words of the first sentence, without polite words and constraints.
-pub(super) fn read(text: &Text) -> GoalRequest {
-    let start = index(text);
-    let is_word = |at: &usize| (text.is_letters(*at) || text.is_number(*at)) && !text.is_read(*at);
-    let words = (start..sentence_end(text, start)).filter(is_word).take(WORDS_MAX);
-    GoalRequest { words: words.flat_map(|at| text.lower(at).split('\'').map(str::to_owned)).collect() }
-}
-
-/// The index of the word with which the main request begins.
-pub(super) fn index(text: &Text) -> usize {
-    let is_polite = |at: &usize| POLITE.contains(&text.lower(*at)) || text.is_read(*at);
-    (0..text.words.len()).find(|at| !is_polite(at)).unwrap_or(0)
-}
-
-/// The main request in the words of the goal, up to the first constraint or sign.
-pub(super) fn subject(text: &Text) -> Option<String> {
-    let start = index(text);
+/// The first words of the first sentence, without polite words and facts; and the main request in the words of the goal, up to
+/// the first fact or sign.
+pub(super) fn read(text: &ClauseText<'_>) -> (GoalRequest, Option<String>) {
+    let words = || WORD.find_iter(text.source);
+    let is_first = |word: &regex::Match<'_>| !POLITE.is_match(word.as_str()) && !text.is_read(word.start());
+    let Some(start) = words().find(is_first).or(words().next()).map(|word| word.start()) else {
+        return (GoalRequest::default(), None);
+    };
+    let end = text.sentence_end(start);
+    let own = words().filter(|word| (start..end).contains(&word.start()) && !text.is_read(word.start()));
+    let lower = own.take(WORDS_MAX).map(|word| word.as_str().to_lowercase().replace('’', "'"));
+    let lower = lower.flat_map(|word| word.trim_end_matches("'s").split('\'').map(str::to_owned).collect::<Vec<_>>());
     let ends = |at: &usize| text.is_read(*at) || *at > start && text.clause_start(*at) == *at;
-    let end = (start..text.words.len()).find(ends).unwrap_or(text.words.len());
-    let subject = text.between(start, end).trim_end_matches(['.', ',', ':', ';', '!', '?', '(', ' ']);
+    let end = (start..text.source.len()).find(ends).unwrap_or(text.source.len());
+    let subject = text.source.get(start..end).unwrap_or_default();
+    let subject = subject.trim_end_matches(['.', ',', ':', ';', '!', '?', '(', ' ', '-', '\n']);
     let subject: String = subject.chars().take(SUBJECT_CHARS_MAX).collect();
-    (!subject.is_empty()).then_some(subject)
-}
-
-fn sentence_end(text: &Text, start: usize) -> usize {
-    (start + 1..text.words.len()).find(|at| text.begins_sentence(*at)).unwrap_or(text.words.len())
-}
-
-const POLITE: &[&str] = &[
-    "please", "can", "could", "would", "you", "we", "i", "i'd", "we'd", "like", "to", "help", "me", "us", "need",
-    "want", "let's", "must", "should", "hi", "hello", "hey", ",", "-", "the", "a", "an", "our", "my",
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_main_request_says_what_kind_of_goal_it_is() {
-        for (text, words, subject) in [
-            ("Could you please write a report on hiring?", "write a report on hiring", "write a report on hiring"),
-            ("Fix the login bug: it fails. Then tell me.", "fix the login bug it fails", "Fix the login bug"),
-            ("Our export failed", "export failed", "export failed"),
-            ("Birthday party for 12 children", "birthday party for 12 children", "Birthday party for 12 children"),
-            ("", "", ""),
-        ] {
-            let read_text = Text::new(text);
-            let found = read(&read_text);
-            assert_eq!(found.words.join(" "), words, "{text}");
-            assert_eq!(super::subject(&read_text).unwrap_or_default(), subject, "{text}");
-        }
-        let long = Text::new("run one two three four five six seven eight nine ten eleven");
-        assert_eq!(read(&long).words.len(), WORDS_MAX);
-        assert!(read(&long).is_making() && !read(&Text::new("Birthday party")).is_making());
-    }
+    (GoalRequest { words: lower.collect() }, (!subject.is_empty()).then_some(subject))
 }
