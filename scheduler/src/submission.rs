@@ -11,6 +11,7 @@ use goalmill_common::goal::{Goal, START_MS_MAX};
 use goalmill_common::id::{EntryId, Namespace};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::stored_plan::STORED_PLAN;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Preview;
 use goalmill_common::wire::{Submission, SubmissionKind};
@@ -241,10 +242,14 @@ fn parse_plan_with(scheduler: &Scheduler, mut draft: Value, rules: &Rules<'_>) -
             }
         }
     }
-    let (goal, valid) = validate_plan_draft(scheduler, draft, rules)?;
+    let (goal, valid, hands_on) = validate_plan_draft(scheduler, draft, rules)?;
+    // A stored plan may have been converted when it was stored.
+    let hands_on = hands_on || goal.metadata.contains_key(STORED_PLAN) || uses_stored_plan(valid.plan());
     let route = |plan: &mut Plan| {
         let mut routing = scheduler.directory.route(plan, rules.policy)?;
-        routing.1.extend(formats::withhold_context(plan, || scheduler.directory.catalogue()));
+        if hands_on {
+            routing.1.extend(formats::withhold_context(plan, &scheduler.directory.catalogue()));
+        }
         Ok(routing)
     };
     let routed = valid.route(route).map_err(|issues: Vec<Issue>| {
@@ -254,15 +259,23 @@ fn parse_plan_with(scheduler: &Scheduler, mut draft: Value, rules: &Rules<'_>) -
     Ok(ParsedPlan { goal, planned: Some(routed.submitted()), notes: Vec::new() })
 }
 
+fn uses_stored_plan(plan: &Plan) -> bool {
+    plan.steps.iter().any(|step| step.stored.is_some() || step.plan.as_deref().is_some_and(uses_stored_plan))
+}
+
 /// Validates a plan that is stored. Its agents may come later.
 pub(crate) fn validate_stored(scheduler: &Scheduler, draft: Value) -> Result<(Goal, Plan), Problem> {
     let rules = Rules { policy: &scheduler.policy, ..Rules::default() };
-    let (goal, valid) = validate_plan_draft(scheduler, draft, &rules)?;
+    let (goal, valid, _) = validate_plan_draft(scheduler, draft, &rules)?;
     Ok((goal, valid.into_plan()))
 }
 
-/// Validates a plan and its goal.
-fn validate_plan_draft(scheduler: &Scheduler, draft: Value, rules: &Rules<'_>) -> Result<(Goal, ValidPlan), Problem> {
+/// Validates a plan and its goal. Says too whether its steps got inputs that their actions may not take.
+fn validate_plan_draft(
+    scheduler: &Scheduler,
+    draft: Value,
+    rules: &Rules<'_>,
+) -> Result<(Goal, ValidPlan, bool), Problem> {
     let limits = &scheduler.settings.limits;
     let mut converted =
         formats::convert_plan(draft, limits).map_err(|issues| issues_problem(ErrorCode::InvalidPlan, issues))?;
@@ -278,7 +291,7 @@ fn validate_plan_draft(scheduler: &Scheduler, draft: Value, rules: &Rules<'_>) -
     };
     let valid = validate::validate_plan_by(&converted.document, limits, rules)
         .map_err(|issues| issues_problem(ErrorCode::InvalidPlan, converted.locate(issues)))?;
-    Ok((goal, valid.with_notes(std::mem::take(&mut converted.notes))))
+    Ok((goal, valid.with_notes(std::mem::take(&mut converted.notes)), converted.hands_on))
 }
 
 /// Checks the inputs that the goal has for its plan, and adds the defaults of their schema.

@@ -103,6 +103,16 @@ fn a_plan_inside_gets_what_its_step_gets() {
 }
 
 #[test]
+fn only_a_document_that_gets_inputs_is_marked() {
+    let subtasks = json!({"goal": "Go", "subtasks": [{"id": "a", "status": "pending"}]});
+    let own = json!({"goal": "Go", "steps": [{"id": "a", "inputs": {"goal": "{{ goal.description }}"}}]});
+    let mut switched_off = subtasks.clone();
+    switched_off["pass_context"] = json!(false);
+    let marks = [subtasks, own, switched_off].map(|document| converted(document).hands_on);
+    assert_eq!(marks, [true, false, false]);
+}
+
+#[test]
 fn an_action_that_takes_no_other_inputs_gets_none() {
     let mut plan = read(json!({"goal": "Go", "subtasks": [
         {"id": "a", "agent_type": "open", "status": "pending"},
@@ -113,7 +123,7 @@ fn an_action_that_takes_no_other_inputs_gets_none() {
     let mut action = ActionEntry::default();
     action.inputs = Some(schema);
     catalogue.insert("strict", AgentEntry { actions: [("do".to_owned(), action)].into(), ..AgentEntry::default() });
-    let withheld = formats::withhold_context(&mut plan, || catalogue);
+    let withheld = formats::withhold_context(&mut plan, &catalogue);
     let goal = "{{ goal.description }}";
     assert_eq!(inputs(&plan), [json!({"goal": goal}), json!({"n": 1, "goal": goal})]);
     assert_eq!((withheld.len(), withheld[0].pointer.as_str()), (1, "/steps/1/inputs"), "{withheld:?}");

@@ -173,6 +173,37 @@ async fn documents_of_other_planners_end_as_they_say() -> Result<()> {
     Ok(())
 }
 
+/// An agent that takes one input and no others.
+const CLOSED_AGENT: &str = r#"
+[worker.agents.closed]
+kind = "transform"
+expression = "{'saw': inputs}"
+[worker.agents.closed.card]
+description = "Takes `n`."
+actions = [{ name = "do", inputs = { type = "object", properties = { n = {} }, additionalProperties = false } }]
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_form_hands_on_is_withheld_from_a_closed_action_also_in_a_stored_plan() -> Result<()> {
+    let dev = Dev::start(&[], CLOSED_AGENT).await?;
+    let subtasks = json!({"goal": "Go", "subtasks": [{"id": "a", "agent_type": "closed", "status": "pending", "inputs": {"n": 1}}]});
+    let file = write(&dev, "subtasks.json", &subtasks.to_string())?;
+    let plan = submit(&dev, &file, &[], 0)?;
+    assert_eq!(plan.inputs("a"), &json!({"n": 1}));
+    assert!(plan.warnings.contains("does not get `goal`"), "{}", plan.warnings);
+
+    dev.says(&["plan", "put", &file, "--name", "handed"], 0)?;
+    let inside = json!({"steps": [{"id": "all", "use": "handed@1"}]});
+    let plan = submit(&dev, &write(&dev, "inside.json", &inside.to_string())?, &[], 0)?;
+    assert!(plan.warnings.contains("does not get `goal`"), "{}", plan.warnings);
+
+    let own =
+        json!({"steps": [{"id": "a", "agent_type": "closed", "inputs": {"n": 1, "goal": "{{ goal.description }}"}}]});
+    let plan = submit(&dev, &write(&dev, "own.json", &own.to_string())?, &[], 0)?;
+    assert_eq!(plan.inputs("a"), &json!({"n": 1, "goal": ""}), "{}", plan.warnings);
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn goals_and_workflows_of_other_planners_are_planned_as_they_say() -> Result<()> {
     let dev = Dev::start(&["--demo-agents"], "").await?;

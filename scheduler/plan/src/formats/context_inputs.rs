@@ -73,6 +73,7 @@ pub(super) fn add_context_inputs(conversion: &mut Conversion<'_>, document: &mut
         return;
     }
     if is_wanted && plan_steps(conversion, plan, at, ContextSource { goal, has_results: false }) {
+        conversion.rewrite.hands_on = true;
         let what = "is true, the default of this form: steps get the goal, and the outputs of the steps that they depend \
                     on, as the inputs `goal` and `results`";
         let hint = "say `pass_context: false` for steps that get their own inputs only".to_owned();
@@ -219,22 +220,10 @@ fn dependencies(step: &Map<String, Value>) -> impl Iterator<Item = String> + '_ 
 }
 
 /// Takes the inputs out again where the action of the step takes no others than its own; says where.
-///
-/// - `catalogue`: asked for if there are such inputs.
-pub fn withhold_context(plan: &mut Plan, catalogue: impl FnOnce() -> Catalogue) -> Vec<Issue> {
+pub fn withhold_context(plan: &mut Plan, catalogue: &Catalogue) -> Vec<Issue> {
     let mut withheld = Vec::new();
-    if has_context(plan) {
-        withhold(plan, &catalogue(), "", &mut withheld);
-    }
+    withhold(plan, catalogue, "", &mut withheld);
     withheld
-}
-
-fn has_context(plan: &Plan) -> bool {
-    let is_in = |step: &Step| {
-        let inputs = step.inputs.text();
-        [GOAL_HERE, GOAL_AROUND, RESULTS_AROUND, "| default(none) }}"].iter().any(|text| inputs.contains(text))
-    };
-    plan.steps.iter().any(is_in)
 }
 
 fn withhold(plan: &mut Plan, catalogue: &Catalogue, at: &str, withheld: &mut Vec<Issue>) {
@@ -242,6 +231,9 @@ fn withhold(plan: &mut Plan, catalogue: &Catalogue, at: &str, withheld: &mut Vec
         let at = format!("{at}/steps/{n}");
         if let Some(inner) = &mut step.plan {
             withhold(inner, catalogue, &format!("{at}/plan"), withheld);
+            continue;
+        }
+        if !step.inputs.text().contains("{{") {
             continue;
         }
         let Value::Object(mut inputs) = step.inputs.value() else { continue };

@@ -52,6 +52,8 @@ pub struct ConvertedDocument {
     pub notes: Vec<Issue>,
     /// Whether steps that say nothing about their order follow each other as listed.
     pub is_sequence: bool,
+    /// Whether steps got the goal and results as inputs: see [`withhold_context`].
+    pub hands_on: bool,
     rewrite: Rewrite,
 }
 
@@ -67,7 +69,7 @@ impl ConvertedDocument {
             });
         }
         notes.extend(rewrite.take_notes());
-        Self { document, format, notes, is_sequence: rewrite.is_sequence, rewrite }
+        Self { document, format, notes, is_sequence: rewrite.is_sequence, hands_on: rewrite.hands_on, rewrite }
     }
 
     fn checked(mut self) -> Result<Self, Vec<Issue>> {

@@ -19,6 +19,7 @@ pub(super) struct Rewrite {
     notes: Vec<NotedField>,
     refused: Vec<Issue>,
     pub is_sequence: bool,
+    pub hands_on: bool,
 }
 
 /// A field that has no meaning here, or one that the form adds, in all its places.
