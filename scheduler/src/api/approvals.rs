@@ -60,15 +60,17 @@ pub(super) struct EditBody {
 impl EditBody {
     /// Of an edit, or of the revision of a plan in the form `subtasks`.
     fn parse_edit(id: &str, body: &Bytes) -> Result<Self, ApiError> {
-        match serde_json::from_slice::<Value>(body) {
-            Ok(revision) if formats::is_revision(&revision) => {
-                let changes = formats::checked_revision_changes(&revision, id)
-                    .map_err(|issues| invalid_request("the revision cannot be made", issues))?;
-                let reason = revision.get("trigger").and_then(Value::as_str).unwrap_or_default().to_owned();
-                Ok(Self { reason, changes, ..Self::default() })
-            }
-            Ok(_) | Err(_) => Self::parse(body),
-        }
+        let refused = match Self::parse(body) {
+            Ok(said) => return Ok(said),
+            Err(refused) => refused,
+        };
+        // Only what is no edit is read once more.
+        let revision: Option<Value> = serde_json::from_slice(body).ok();
+        let revision = revision.filter(formats::is_revision).ok_or(refused)?;
+        let changes = formats::checked_revision_changes(&revision, id)
+            .map_err(|issues| invalid_request("the revision cannot be made", issues))?;
+        let reason = revision.get("trigger").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(Self { reason, changes, ..Self::default() })
     }
 
     fn parse(body: &Bytes) -> Result<Self, ApiError> {
