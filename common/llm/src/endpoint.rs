@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use goalmill_common::config::{Dialect, EnforcedSchema, ModelSettings};
 use reqwest::Url;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::answer_schema::SchemaForm;
 
@@ -27,17 +29,31 @@ const STRICT_HOSTS: [&str; 10] = [
 /// Owners of models in the lists of servers that turn a schema into a grammar: llama.cpp, vLLM, SGLang, Ollama.
 const GRAMMAR_OWNERS: [&str; 4] = ["llamacpp", "vllm", "sglang", "library"];
 
+/// How long a server that gave no list of models is not asked for one.
+pub const SILENCE: Duration = Duration::from_mins(5);
+
 /// What was found of endpoints, by address; all models of a registry share it.
 #[derive(Clone, Debug, Default)]
-pub struct EndpointForms(Arc<Mutex<BTreeMap<String, SchemaForm>>>);
+pub struct EndpointForms(Arc<Mutex<BTreeMap<String, FoundForm>>>);
+
+#[derive(Debug)]
+struct FoundForm {
+    form: SchemaForm,
+    /// None for as long as the process runs.
+    until: Option<Instant>,
+}
 
 impl EndpointForms {
     pub fn get(&self, base_url: &str) -> Option<SchemaForm> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(base_url).copied()
+        let forms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = forms.get(base_url)?;
+        found.until.is_none_or(|until| Instant::now() < until).then_some(found.form)
     }
 
-    pub fn insert(&self, base_url: &str, form: SchemaForm) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(base_url.to_owned(), form);
+    /// - `lasting`: none for as long as the process runs.
+    pub fn insert(&self, base_url: &str, form: SchemaForm, lasting: Option<Duration>) {
+        let until = lasting.map(|lasting| Instant::now() + lasting);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(base_url.to_owned(), FoundForm { form, until });
     }
 }
 
@@ -99,6 +115,17 @@ mod tests {
         assert_eq!(form(local, Dialect::Openai, EnforcedSchema::Strict), Some(SchemaForm::Strict));
         let openai = "https://api.openai.com/v1";
         assert_eq!(form(openai, Dialect::Openai, EnforcedSchema::Grammar), Some(SchemaForm::Grammar));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_found_holds_and_silence_holds_for_a_while() {
+        let forms = EndpointForms::default();
+        forms.insert("a", SchemaForm::Grammar, None);
+        forms.insert("b", SchemaForm::Strict, Some(SILENCE));
+        let found = || ["a", "b", "c"].map(|base_url| forms.get(base_url));
+        assert_eq!(found(), [Some(SchemaForm::Grammar), Some(SchemaForm::Strict), None]);
+        tokio::time::advance(SILENCE).await;
+        assert_eq!(found(), [Some(SchemaForm::Grammar), None, None]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::answer_schema::SchemaForm;
 use crate::call_metrics;
 use crate::circuit_breaker::{Admission, CircuitBreaker, Unavailable};
-use crate::endpoint::{EndpointForms, known_form, named_form};
+use crate::endpoint::{EndpointForms, SILENCE, known_form, named_form};
 use crate::error::ModelError;
 use crate::fallback_modes::{FallbackModes, ResponseMode, ServerQuirks};
 use crate::model_rates::{CompletionOutcome, ModelHistory, ModelRates};
@@ -122,7 +122,8 @@ impl Model {
         thinking.and_then(|thinking| thinking["budget_tokens"].as_u64()).unwrap_or_default()
     }
 
-    /// The form of an enforced schema. A server that neither settings nor host tell of is asked for its models once.
+    /// The form of an enforced schema. A server that neither settings nor host tell of is asked for its models once, and one
+    /// that gives no list again after [`SILENCE`].
     pub async fn schema_form(&self) -> SchemaForm {
         if self.quirks().strict_subset {
             return SchemaForm::Strict;
@@ -131,16 +132,18 @@ impl Model {
         if let Some(form) = known_form(&self.settings).or_else(|| self.endpoints.get(base_url)) {
             return form;
         }
-        let Some(models) = self.client.models(&self.settings).await else { return SchemaForm::Strict };
-        let form = named_form(&models, self.settings.wire_name());
-        self.endpoints.insert(base_url, form);
+        let (form, lasting) = match self.client.models(&self.settings).await {
+            Some(models) => (named_form(&models, self.settings.wire_name()), None),
+            None => (SchemaForm::Strict, Some(SILENCE)),
+        };
+        self.endpoints.insert(base_url, form, lasting);
         form
     }
 
     /// Adds what a rejection shows of the server. A form that an endpoint refuses is refused to all its models.
     pub fn learn(&self, quirks: ServerQuirks) {
         if quirks.strict_subset {
-            self.endpoints.insert(&self.settings.base_url, SchemaForm::Strict);
+            self.endpoints.insert(&self.settings.base_url, SchemaForm::Strict, None);
         }
         self.state().modes.quirks = quirks;
     }
@@ -316,5 +319,35 @@ impl Drop for CallPermit<'_> {
         } else if self.is_probe {
             self.model.state().breaker.release_probe();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_without_a_list_of_models_is_asked_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let base_url = format!("http://{}/v1", listener.local_addr().expect("it listens"));
+        let settings = ModelSettings { name: "one".into(), base_url, ..ModelSettings::default() };
+        let model = Model::new(settings, Clock::system(), EndpointForms::default()).expect("the settings are valid");
+        let answers = async {
+            let (mut stream, _) = listener.accept().await.expect("it is asked");
+            let mut asked = [0; 1024];
+            let length = stream.read(&mut asked).await.expect("it reads");
+            let refusal = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(refusal).await.expect("it writes");
+            String::from_utf8_lossy(&asked[..length]).into_owned()
+        };
+        let (form, asked) = tokio::join!(model.schema_form(), answers);
+        assert!(asked.starts_with("GET /v1/models "), "{asked}");
+        assert_eq!(
+            (form, model.endpoints.get(&model.settings.base_url)),
+            (SchemaForm::Strict, Some(SchemaForm::Strict))
+        );
     }
 }
