@@ -127,7 +127,7 @@ impl Executor for Demo {
                 progress.update(share, format!("{} is {:.0} % done", self.0.name, share * 100.0));
             }
         }
-        result.map(|outputs| ExecutionResult::new(Json::from(named_as_asked(outputs, &task.expected_outputs))))
+        result.map(|outputs| ExecutionResult::new(Json::from(outputs)))
     }
 
     fn card(&self) -> Option<Agent> {
@@ -137,18 +137,6 @@ impl Executor for Demo {
     fn gives_way(&self) -> bool {
         true
     }
-}
-
-/// The outputs, once more under each name that the step expects and that they do not have: what an agent of real data
-/// would find names for.
-fn named_as_asked(mut outputs: Value, names: &[String]) -> Value {
-    let whole = outputs.clone();
-    if let Some(fields) = outputs.as_object_mut() {
-        for name in names {
-            fields.entry(name.as_str()).or_insert_with(|| whole.clone());
-        }
-    }
-    outputs
 }
 
 fn is_set(inputs: &Value, name: &str) -> bool {
