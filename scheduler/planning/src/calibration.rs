@@ -32,37 +32,6 @@ const PRIOR: f64 = 22.0;
 /// Places over which it is spread.
 const PRIOR_PLACES: usize = 11;
 
-/// The outcomes of recent plans.
-#[derive(Clone, Debug, Default)]
-pub struct OutcomeHistory(VecDeque<ConfidenceSample>);
-
-impl OutcomeHistory {
-    /// Notes how a plan ended; a confidence that is no number in 0..=1 is brought into it.
-    pub fn observe(&mut self, predicted: f64, succeeded: bool) {
-        if self.0.len() == PLANS_MAX {
-            self.0.pop_front();
-        }
-        self.0.push_back(ConfidenceSample { predicted: unit(predicted), succeeded });
-    }
-
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub fn outcomes(&self) -> Vec<ConfidenceSample> {
-        self.0.iter().copied().collect()
-    }
-
-    /// The calibration that these plans give.
-    pub fn calibration(&self) -> Calibration {
-        Calibration::fit(&self.outcomes())
-    }
-}
-
 /// What each planner's confidence is worth here, from the plans that ended.
 #[derive(Debug)]
 pub struct ConfidenceCalibration {
@@ -77,9 +46,10 @@ struct PlannerHistories {
     all: PlannerHistory,
 }
 
+/// The outcomes of recent plans.
 #[derive(Debug, Default)]
 struct PlannerHistory {
-    history: OutcomeHistory,
+    samples: VecDeque<ConfidenceSample>,
     /// Until the next plan ends.
     fitted: Option<Calibration>,
 }
@@ -99,8 +69,7 @@ impl ConfidenceCalibration {
             return;
         }
         for kept in [planners.entry(planner.to_owned()).or_default(), all] {
-            kept.history.observe(said, succeeded);
-            kept.fitted = None;
+            kept.observe(said, succeeded);
         }
     }
 
@@ -108,13 +77,13 @@ impl ConfidenceCalibration {
     pub fn of(&self, planner: &str, said: f64) -> f64 {
         let mut histories = self.histories();
         let PlannerHistories { planners, all } = &mut *histories;
-        if self.plans_min == 0 || all.history.len() < self.plans_min {
+        if self.plans_min == 0 || all.samples.len() < self.plans_min {
             return said;
         }
         match planners.get_mut(planner) {
-            Some(own) if own.history.len() >= self.plans_min => own.calibration().confidence(said),
+            Some(own) if own.samples.len() >= self.plans_min => own.calibration().confidence(said),
             own => {
-                let outcomes = own.map(|own| own.history.outcomes()).unwrap_or_default();
+                let outcomes = own.map(|own| own.outcomes()).unwrap_or_default();
                 let all = all.calibration();
                 Calibration::fit_towards(&outcomes, |place| all.confidence(place), Some(unit(said))).confidence(said)
             }
@@ -123,12 +92,7 @@ impl ConfidenceCalibration {
 
     /// The outcomes of all planners' plans, as far as they are remembered.
     pub fn outcomes(&self) -> Vec<ConfidenceSample> {
-        self.histories().planners.values().flat_map(|kept| kept.history.outcomes()).collect()
-    }
-
-    /// Plans of a planner that ended, as far as they are remembered.
-    pub fn plans(&self, planner: &str) -> usize {
-        self.histories().planners.get(planner).map_or(0, |kept| kept.history.len())
+        self.histories().planners.values().flat_map(PlannerHistory::outcomes).collect()
     }
 
     fn histories(&self) -> MutexGuard<'_, PlannerHistories> {
@@ -137,8 +101,22 @@ impl ConfidenceCalibration {
 }
 
 impl PlannerHistory {
+    /// Notes how a plan ended; a confidence that is no number in 0..=1 is brought into it.
+    fn observe(&mut self, predicted: f64, succeeded: bool) {
+        if self.samples.len() == PLANS_MAX {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(ConfidenceSample { predicted: unit(predicted), succeeded });
+        self.fitted = None;
+    }
+
+    fn outcomes(&self) -> Vec<ConfidenceSample> {
+        self.samples.iter().copied().collect()
+    }
+
     fn calibration(&mut self) -> &Calibration {
-        self.fitted.get_or_insert_with(|| self.history.calibration())
+        let samples = self.samples.make_contiguous();
+        self.fitted.get_or_insert_with(|| Calibration::fit(samples))
     }
 }
 
@@ -283,7 +261,7 @@ mod tests {
 
     #[test]
     fn without_history_the_planner_is_believed() {
-        let calibration = OutcomeHistory::default().calibration();
+        let calibration = Calibration::fit(&[]);
         for predicted in [0.0, 0.1, 0.33, 0.85, 1.0] {
             assert!((calibration.confidence(predicted) - predicted).abs() < 1e-9, "{predicted}");
         }
@@ -316,7 +294,7 @@ mod tests {
         confidences.observe("llm", 0.75, false);
         let corrected = confidences.of("llm", 0.75);
         assert!((0.3..0.5).contains(&corrected), "{corrected}: seven of twenty completed");
-        assert_eq!((confidences.plans("llm"), confidences.plans("rules")), (20, 0));
+        assert_eq!(confidences.outcomes().len(), 20);
         let never = ConfidenceCalibration::new(0);
         (0..100).for_each(|_| never.observe("llm", 0.75, false));
         assert!((never.of("llm", 0.75) - 0.75).abs() < 1e-9);
@@ -358,9 +336,9 @@ mod tests {
 
     #[test]
     fn history_is_bounded_and_forgets_the_oldest() {
-        let mut history = OutcomeHistory::default();
+        let mut history = PlannerHistory::default();
         (0..PLANS_MAX + 10).for_each(|i| history.observe(if i < 10 { f64::NAN } else { 7.0 }, true));
-        assert_eq!(history.len(), PLANS_MAX);
+        assert_eq!(history.samples.len(), PLANS_MAX);
         assert!(history.outcomes().iter().all(|o| o.predicted >= 1.0));
     }
 

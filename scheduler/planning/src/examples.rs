@@ -1,15 +1,14 @@
-//! Example store and retriever: earlier goals with valid plans, shown in prompts for similar goals. In memory, bounded.
+//! Example store: earlier goals with valid plans, shown in prompts for similar goals. In memory, bounded.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::Plan;
 use goalmill_common::status::PlanStatus;
 use serde_json::{Value, json};
 
-use crate::retriever::{Passage, Retriever};
+use crate::retriever::Passage;
 
 /// Letters of one run.
 const RUN: usize = 3;
@@ -124,25 +123,19 @@ impl ExampleStore {
         near.into_iter().take(most).map(|(likeness, known)| (likeness, known.example.clone())).collect()
     }
 
-    fn all(&self) -> MutexGuard<'_, VecDeque<StoredExample>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[async_trait]
-impl Retriever for ExampleStore {
-    fn name(&self) -> &'static str {
-        "plans"
-    }
-
-    async fn retrieve(&self, question: &str, most: usize) -> Vec<Passage> {
+    /// The same as passages for a prompt.
+    pub fn passages(&self, goal: &str, most: usize) -> Vec<Passage> {
         let passage = |(likeness, example): (f64, Example)| {
             let outcome =
                 if example.outcome.is_empty() { String::new() } else { format!("\nOutcome: {}", example.outcome) };
             let text = format!("An earlier goal: {}{outcome}\nIts plan: {}", example.goal, example.plan);
-            Passage { source: example.source, text, likeness, retriever: self.name() }
+            Passage { source: example.source, text, likeness, retriever: "plans" }
         };
-        self.ranked(question, most).into_iter().map(passage).collect()
+        self.ranked(goal, most).into_iter().map(passage).collect()
+    }
+
+    fn all(&self) -> MutexGuard<'_, VecDeque<StoredExample>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -204,14 +197,14 @@ mod tests {
         assert_eq!(ExampleStore::new(0).nearest("bake bread", 5), []);
     }
 
-    #[tokio::test]
-    async fn a_plan_that_ended_is_shown_with_its_outcome_and_one_that_failed_is_forgotten() {
+    #[test]
+    fn a_plan_that_ended_is_shown_with_its_outcome_and_one_that_failed_is_forgotten() {
         let (store, id) = (ExampleStore::new(5), PlanId::from("p0-1"));
         store.store("bake bread", &plan("a"));
         store.store("bake a cake", &plan("b"));
         store.record_outcome(&id, "bake bread", &plan("revised"), PlanStatus::Completed);
         store.record_outcome(&id, "bake a cake", &plan("b"), PlanStatus::Failed);
-        let found = store.retrieve("bake bread", 5).await;
+        let found = store.passages("bake bread", 5);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].source.as_str(), found[0].retriever), ("plan p0-1", "plans"));
         assert!(found[0].text.contains("completed") && found[0].text.contains("revised"));

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::examples::ExampleStore;
-use super::retriever::{DocumentRetriever, Passage, Retriever};
+use super::retriever::{DocumentRetriever, Passage};
 use super::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RouteSteps};
 
 pub(crate) mod degenerate_plan;

@@ -4,14 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use goalmill_common::config::RetrieverSettings;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::Passage;
 use super::passages::PassageIndex;
 use super::sources::{read_folder, read_urls};
-use super::{Passage, Retriever};
 
 /// Finds passages in documents.
 pub struct DocumentRetriever {
@@ -65,16 +64,12 @@ impl DocumentRetriever {
             }
         }
     }
-}
 
-#[async_trait]
-impl Retriever for DocumentRetriever {
-    fn name(&self) -> &'static str {
-        "documents"
-    }
-
-    async fn retrieve(&self, question: &str, most: usize) -> Vec<Passage> {
-        self.index().await.rank(question, most, self.name())
+    /// The passages that fit best, best first.
+    ///
+    /// - `most`: how many at most.
+    pub async fn retrieve(&self, question: &str, most: usize) -> Vec<Passage> {
+        self.index().await.rank(question, most)
     }
 }
 

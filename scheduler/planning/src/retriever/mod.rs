@@ -1,7 +1,5 @@
 //! Retrievers: passages that may help with a goal, each with its source.
 
-use async_trait::async_trait;
-
 pub mod documents;
 mod passages;
 mod sources;
@@ -16,18 +14,6 @@ pub struct Passage {
     pub text: String,
     /// How well it fits the question, 0 to 1.
     pub likeness: f64,
-    /// The retriever that found it.
+    /// The retriever that found it, as provenance names it: `documents`, `plans`.
     pub retriever: &'static str,
-}
-
-/// Finds passages for a question.
-#[async_trait]
-pub trait Retriever: Send + Sync {
-    /// The word for it in provenance.
-    fn name(&self) -> &'static str;
-
-    /// The passages that fit best, best first.
-    ///
-    /// - `most`: how many at most.
-    async fn retrieve(&self, question: &str, most: usize) -> Vec<Passage>;
 }

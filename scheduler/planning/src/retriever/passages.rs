@@ -55,7 +55,7 @@ impl PassageIndex {
     }
 
     /// The passages that fit best, best first.
-    pub fn rank(&self, question: &str, most: usize, retriever: &'static str) -> Vec<Passage> {
+    pub fn rank(&self, question: &str, most: usize) -> Vec<Passage> {
         let mut ranked: Vec<(f64, usize)> = self
             .router
             .route(question)
@@ -68,7 +68,7 @@ impl PassageIndex {
         let near = ranked.into_iter().take_while(|(likeness, _)| *likeness >= least).take(most);
         near.map(|(likeness, at)| {
             let (source, text) = &self.passages[at];
-            Passage { source: source.clone(), text: text.clone(), likeness, retriever }
+            Passage { source: source.clone(), text: text.clone(), likeness, retriever: "documents" }
         })
         .collect()
     }
@@ -143,9 +143,9 @@ mod tests {
             60,
         );
         assert_eq!(index.len(), 4);
-        let found = index.rank("Book a quiet hotel in Rome", 2, "documents");
+        let found = index.rank("Book a quiet hotel in Rome", 2);
         assert_eq!(found[0].source, "rome.md#1", "{found:?}");
         assert!(found[0].likeness > 0.0 && found.len() <= 2);
-        assert_eq!(index.rank("zzzz qqqq", 2, "documents"), []);
+        assert_eq!(index.rank("zzzz qqqq", 2), []);
     }
 }

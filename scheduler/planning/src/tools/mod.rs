@@ -24,7 +24,6 @@ use super::llm::{
     situation_context,
 };
 use super::provenance::{Provenance, Round};
-use super::retriever::Retriever;
 use super::stage::{self, PlanningStage, StageOutcome};
 use super::{PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RouteSteps};
 
@@ -72,7 +71,7 @@ impl ToolsPlanner {
 
     /// The data part of the prompts, with plans of earlier goals.
     async fn prompt_data(&self, goal: &Goal) -> PromptData {
-        let earlier = self.deps.examples.retrieve(&goal.description, self.deps.settings.examples_max).await;
+        let earlier = self.deps.examples.passages(&goal.description, self.deps.settings.examples_max);
         self.deps.prompt_data(goal, &earlier).await
     }
 }
