@@ -65,12 +65,10 @@ impl InnerPlans {
 
     /// A kept or stopped plan has undone what it did. Returns whether it was stopped.
     pub(crate) fn end_undone(&mut self, i: StepIndex, attempt: u32) -> bool {
-        if let Some(attempts) = self.kept.get_mut(&i) {
+        if self.is_kept(i, attempt) {
             self.undone.insert(i);
-            attempts.retain(|kept| *kept != attempt);
-            if attempts.is_empty() {
-                self.kept.remove(&i);
-            }
+            self.kept.entry(i).or_default().retain(|kept| *kept != attempt);
+            self.kept.retain(|_, attempts| !attempts.is_empty());
         }
         self.stopped.remove(&(i, attempt))
     }
