@@ -31,9 +31,11 @@ pub fn fork(
     if !state.origin.created {
         return Err(crate::decide::not_allowed("there is no plan to fork yet"));
     }
-    let mut again: BTreeSet<StepIndex> = state.indices().filter(|i| now.was_undone(*i)).collect();
+    // What was taken out is undone, too, and what followed from it stayed as it was.
+    let is_there = |i: &StepIndex| state.steps[*i].status != StepStatus::Revised;
+    let mut again: BTreeSet<StepIndex> = state.indices().filter(|i| is_there(i) && now.was_undone(*i)).collect();
     if let Some(id) = step {
-        let i = state.graph.find(id.as_str()).filter(|i| state.steps[*i].status != StepStatus::Revised);
+        let i = state.graph.find(id.as_str()).filter(is_there);
         again.insert(i.ok_or_else(|| Rejection::UnknownStep { step: id.clone() })?);
     }
     let again = state.with_descendants(again);
