@@ -116,7 +116,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         PlanEvent::JudgementRequested(_) => state.is_done() && state.waiting == Waiting::Nothing,
         PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
         PlanEvent::CleanupStarted(_) => !state.cleanup.is_running(),
-        PlanEvent::Kept(_) => state.keeps_work(PlanStatus::Completed) && !state.is_open(),
+        PlanEvent::Kept(_) => state.may_keep_work(PlanStatus::Completed) && !state.is_open(),
         PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
         PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
             is_current(&named.phase) && phase.begun && phase.open == 0

@@ -307,6 +307,15 @@ impl PlanState {
         self.done.work.get(&map)?.items.as_deref()
     }
 
+    /// Whether a step is a completed map whose items have done nothing.
+    pub(crate) fn is_idle_map(&self, i: StepIndex) -> bool {
+        let is_idle = || match self.items_done(i) {
+            Some(items) => items.is_empty(),
+            None => self.steps[i].outputs.as_ref().is_some_and(|outputs| outputs.text() == "[]"),
+        };
+        self.plan.defined(i).for_each.is_some() && self.steps[i].status == StepStatus::Completed && is_idle()
+    }
+
     /// What the items of this plan have done, for the undo step of the map that it runs for.
     pub(crate) fn work_of_items(&self) -> Option<Vec<ItemWork>> {
         if self.plan.definition().collect != Collect::List || !self.graph.has_undos() {

@@ -317,6 +317,11 @@ impl PlanState {
         self.may_be_done(i) && !(is_map && by_map())
     }
 
+    /// Whether a step has done something that one of its undo steps takes back.
+    pub(crate) fn is_undone(&self, i: StepIndex) -> bool {
+        self.graph.undos_of(i).iter().any(|undo| self.is_undone_by(i, *undo))
+    }
+
     /// The open undo step of a step.
     pub(crate) fn undo_of(&self, i: StepIndex) -> Option<StepIndex> {
         self.graph.undos_of(i).iter().copied().find(|undo| !self.steps[*undo].status.is_final())
@@ -386,7 +391,7 @@ impl PlanState {
         let undo = started.undo.iter().map(find).collect::<Result<_, _>>()?;
         let outcome = PlanEnded { cancelled: Vec::new(), ..started.outcome.clone() };
         let run = CleanupRun {
-            keeps_undos: self.keeps_work(outcome.status),
+            keeps_undos: self.may_keep_work(outcome.status),
             outcome,
             undo,
             due_ms: started.due_ms,

@@ -111,12 +111,17 @@ impl PlanState {
     /// Whether a plan that ends like that is kept: it has done what can be undone. The plan around a map undoes what its
     /// items did, but for what plans inside them did.
     pub(crate) fn keeps_work(&self, status: PlanStatus) -> bool {
+        let has_work = || self.graph.undone_steps().any(|i| self.is_undone(i) && !self.is_idle_map(i));
+        self.may_keep_work(status) && (self.inner.has_kept() || has_work())
+    }
+
+    /// The same in logs of earlier builds, in which a map has work whose items have done nothing.
+    pub(crate) fn may_keep_work(&self, status: PlanStatus) -> bool {
         let is_done = matches!(status, PlanStatus::Completed | PlanStatus::Partial);
         if !is_done || self.parent().is_none() || self.outcome.kept().is_some() {
             return false;
         }
-        let is_undone = |i: StepIndex| self.graph.undos_of(i).iter().any(|undo| self.is_undone_by(i, *undo));
-        let has_work = || self.graph.undone_steps().any(is_undone);
+        let has_work = || self.graph.undone_steps().any(|i| self.is_undone(i));
         self.inner.has_kept() || self.plan.definition().collect != Collect::List && has_work()
     }
 
