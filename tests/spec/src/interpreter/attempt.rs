@@ -150,8 +150,12 @@ impl PlanRun {
             };
             let mut step = StepRun::new(Step { dependency_status: Default::default(), ..item_spec }, Part::Main);
             step.locals = locals_of_item(map, n, item);
-            let renders = seen.render(&spec.inputs, &step.locals).is_ok();
-            if is_guarded && !renders {
+            // All items are rendered before the first one begins.
+            if let Err(error) = seen.render(&spec.inputs, &step.locals) {
+                let guard = step.spec.when.as_deref().filter(|_| is_guarded);
+                if guard.is_none_or(|when| seen.is_true(when, &step.locals).unwrap_or(true)) {
+                    return Err(invalid(error.code));
+                }
                 world.note(Law::GuardOfItem);
             }
             inner.steps.push(step);

@@ -226,11 +226,6 @@ impl PlanRun {
         match self.joined(i) {
             Joined::Open => return false,
             Joined::Impossible => self.steps[i].end(StepStatus::Skipped),
-            // Its inputs have no value.
-            Joined::Met if self.steps[i].part == Part::Undo && self.steps[i].failure.is_some() => {
-                let failure = self.steps[i].failure.take();
-                failure.into_iter().for_each(|failure| self.give_up(i, failure, world));
-            }
             Joined::Met => match self.guard(i) {
                 Ok(true) => self.open(i, world),
                 Ok(false) => {
@@ -485,6 +480,10 @@ impl PlanRun {
     /// The rendered inputs of a step.
     pub(super) fn inputs(&self, i: usize) -> Result<Json, Failure> {
         let step = &self.steps[i];
+        // An undo step whose inputs have no value.
+        if let Some(failure) = step.failure.as_ref().filter(|_| step.part == Part::Undo) {
+            return Err(failure.clone());
+        }
         let inputs = self.seen(i).render(&step.spec.inputs, &self.locals(i)).map_err(|error| invalid(error.code))?;
         let into = step.spec.ask.as_ref().and_then(|ask| ask.into.clone());
         let (Some(into), Some(answer), Value::Object(mut fields)) = (into, &step.answer, inputs.value()) else {
