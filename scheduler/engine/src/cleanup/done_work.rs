@@ -61,6 +61,8 @@ pub(crate) struct WorkOfStep {
     sent: Vec<DoneWork>,
     /// The place of that of which an attempt is out.
     out: Option<usize>,
+    /// The highest number of an iteration that was sent.
+    iterations: u32,
     /// Of a completed map: what its items have done.
     items: Option<Vec<ItemWork>>,
 }
@@ -72,10 +74,11 @@ impl WorkOfStep {
             is_one && work.agent_type == *agent_type && work.action == action
         };
         // A loop that began again sends the same once more.
-        let is_sent = self.sent.last().is_some_and(|last| iteration <= last.iteration);
+        let is_sent = iteration <= self.iterations;
         let place = if is_sent { self.sent.iter().rposition(is_same) } else { None };
         self.out = place.or(Some(self.sent.len()));
         match place {
+        self.iterations = self.iterations.max(iteration);
             Some(place) => self.sent[place].last = last,
             None => {
                 let (agent_type, action) = (agent_type.clone(), action.to_owned());
