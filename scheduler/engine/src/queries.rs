@@ -186,10 +186,16 @@ impl PlanState {
         }
     }
 
+    /// The step of a sequential plan that has its turn: what a revision took out is undone before anything else begins.
+    pub(crate) fn first_in_turn(&self) -> Option<StepIndex> {
+        let listed = self.ready.first_listed()?;
+        Some(self.cleanup.undoing().first().copied().unwrap_or(listed))
+    }
+
     /// The ready step of a sequential plan that has its turn: the first one of the list among those whose dependencies
     /// allow them to begin, while none of these has begun.
     pub fn step_in_turn(&self) -> Option<StepIndex> {
-        let first = self.ready.first_listed()?;
+        let first = self.first_in_turn()?;
         // One before it waits for what its condition reads.
         let is_overtaking = self.loads.readers().any(|i| i < first && self.steps[i].status == StepStatus::Pending);
         // One that began keeps its turn, also if one before it begins again.

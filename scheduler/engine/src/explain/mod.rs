@@ -267,11 +267,11 @@ impl PlanState {
                 self.width()
             );
         }
-        if let Some(first) = self.ready.first_listed().filter(|first| *first != i) {
+        if let Some(first) = self.first_in_turn().filter(|first| *first != i) {
             let id = &self.plan.step(first).id;
-            return format!(
-                "but the plan is sequential, and `{id}`, which stands before it in the list, has not ended"
-            );
+            let why =
+                if self.undoes_removed(first) { "undoes what was removed" } else { "stands before it in the list" };
+            return format!("but the plan is sequential, and `{id}`, which {why}, has not ended");
         }
         if !self.is_free(i) {
             let resource = self.plan.step(i).resource.as_deref().unwrap_or_default();
