@@ -11,9 +11,11 @@ use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Collect;
 use goalmill_common::status::StepStatus;
+use serde_json::Value;
 
 use crate::PlanState;
 use crate::graph::StepIndex;
+use crate::sub_plan::expand::items_with_outputs;
 
 /// What a piece of work gave.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,10 +61,10 @@ pub(crate) struct Sent {
 pub(crate) struct WorkOfStep {
     /// In the order in which it was sent.
     sent: Vec<DoneWork>,
-    /// The place of that of which an attempt is out.
-    out: Option<usize>,
     /// The highest number of an iteration that was sent.
     iterations: u32,
+    /// The place of that of which an attempt is out.
+    out: Option<usize>,
     /// Of a completed map: what its items have done.
     items: Option<Vec<ItemWork>>,
 }
@@ -76,9 +78,9 @@ impl WorkOfStep {
         // A loop that began again sends the same once more.
         let is_sent = iteration <= self.iterations;
         let place = if is_sent { self.sent.iter().rposition(is_same) } else { None };
+        self.iterations = self.iterations.max(iteration);
         self.out = place.or(Some(self.sent.len()));
         match place {
-        self.iterations = self.iterations.max(iteration);
             Some(place) => self.sent[place].last = last,
             None => {
                 let (agent_type, action) = (agent_type.clone(), action.to_owned());
@@ -314,7 +316,11 @@ impl PlanState {
     pub(crate) fn is_idle_map(&self, i: StepIndex) -> bool {
         let is_idle = || match self.items_done(i) {
             Some(items) => items.is_empty(),
-            None => self.steps[i].outputs.as_ref().is_some_and(|outputs| outputs.text() == "[]"),
+            None => self.steps[i].outputs.as_ref().is_none_or(|outputs| match outputs.value() {
+                Value::Array(outputs) => items_with_outputs(&outputs).is_empty(),
+                // A person completed it.
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => true,
+            }),
         };
         self.plan.defined(i).for_each.is_some() && self.steps[i].status == StepStatus::Completed && is_idle()
     }

@@ -329,7 +329,7 @@ impl PlanState {
 
     /// Whether a step that a revision removes must be undone.
     pub(crate) fn needs_undo(&self, i: StepIndex) -> bool {
-        self.undo_of(i).map_or_else(|| self.may_be_done(i), |undo| self.is_undone_by(i, undo))
+        self.undo_of(i).map_or_else(|| self.may_be_done(i), |undo| self.is_undone_by(i, undo) && !self.is_idle_map(i))
     }
 
     /// Whether it is the undo step of a step that a revision removed.

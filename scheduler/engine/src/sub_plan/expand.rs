@@ -250,7 +250,7 @@ fn template(spec: &Step, map: &ForEach) -> Step {
 }
 
 /// What is undone of a map whose log does not tell what its items have done.
-fn items_with_outputs(outputs: &[Value]) -> Vec<ItemWork> {
+pub(crate) fn items_with_outputs(outputs: &[Value]) -> Vec<ItemWork> {
     let given = outputs.iter().enumerate().filter(|(_, output)| !output.is_null());
     given.map(|(n, _)| ItemWork { item: to_u32(n), agent_type: None, unknown: false }).collect()
 }
