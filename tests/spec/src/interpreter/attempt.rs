@@ -215,10 +215,8 @@ impl PlanRun {
                 step.round += 1;
                 // An iteration has all retries again.
                 (step.failures, step.lost, step.is_fallback, step.previous) = (0, 0, false, Some(outputs));
-                step.work = Work::Backoff { until_ms: world.now_ms + repeat.delay_ms };
-                if repeat.delay_ms == 0 {
-                    step.work = Work::Ready;
-                }
+                let until_ms = world.now_ms + repeat.delay_ms;
+                step.work = if repeat.delay_ms == 0 { Work::Ready } else { Work::Backoff { until_ms } };
                 return;
             }
         }

@@ -59,8 +59,8 @@ pub fn run(plan: &Plan, script: &Script, order: &[Ask], arbiter: Option<u64>) ->
         let mut ready = Vec::new();
         root.find_ready(usize::MAX, &[], &mut world, &mut ready);
         // Two steps may ask the same.
-        if let Some((_, path)) = world.in_free_order(ready).into_iter().min_by_key(|(place, _)| *place) {
-            root.ask(&path, &mut world);
+        if let Some(next) = world.in_free_order(ready).into_iter().min_by_key(|next| (next.place, next.since_ms)) {
+            root.ask(&next.path, &mut world);
             continue;
         }
         let deed_ms = deeds.as_slice().first().map(|deed| START_MS + deed.at_ms);

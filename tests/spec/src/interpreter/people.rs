@@ -72,17 +72,8 @@ impl PlanRun {
     }
 
     fn find_asked(&self, id: &str, question: bool) -> Option<usize> {
-        let is_asked = |i: &usize| match self.steps[*i].work {
-            Work::Asked { is_question, .. } => is_question == question,
-            Work::Pending
-            | Work::Ready
-            | Work::Out { .. }
-            | Work::Accepted { .. }
-            | Work::Backoff { .. }
-            | Work::Waiting { .. }
-            | Work::Inside
-            | Work::Ended(_) => false,
-        };
+        let is_asked =
+            |i: &usize| matches!(self.steps[*i].work, Work::Asked { is_question, .. } if is_question == question);
         self.find(id).filter(is_asked)
     }
 
@@ -160,8 +151,7 @@ impl PlanRun {
     }
 
     fn may_be_done(&self, i: usize, world: &mut World<'_>) -> bool {
-        matches!(self.steps[i].work, Work::Out { .. } | Work::Accepted { .. })
-            || !self.undo_of(i, &Json::default(), world).is_empty()
+        self.steps[i].is_out() || !self.undo_of(i, &Json::default(), world).is_empty()
     }
 
     /// Takes a step out. What it may have done is undone before anything else begins.
@@ -180,16 +170,19 @@ impl PlanRun {
         if self.steps[i].is_ended() {
             return;
         }
-        self.stop(i, world);
+        let is_out = self.stop(i, world);
         let step = &mut self.steps[i];
         step.satisfies = true;
         if is_skipped {
             return step.end(StepStatus::Skipped);
         }
-        // What was tried last and may be done has these outputs.
+        // What is out, or was tried last and may be done, has these outputs.
         let outputs = Json::from(by_hand());
-        let tried = step.pieces.last_mut().filter(|piece| piece.unknown && piece.outputs.is_none());
-        tried.into_iter().for_each(|piece| piece.outputs = Some(outputs.clone()));
+        if is_out {
+            step.piece().outputs = Some(outputs.clone());
+        } else if let Some(tried) = step.pieces.last_mut().filter(|piece| piece.unknown && piece.outputs.is_none()) {
+            tried.outputs = Some(outputs.clone());
+        }
         step.outputs = Some(outputs);
         step.end(StepStatus::Completed);
     }

@@ -71,6 +71,16 @@ pub(super) struct PlanRun {
     pub(super) tokens: u64,
 }
 
+/// A step that may begin in a place.
+pub(super) struct Next {
+    /// Its place in the order to follow.
+    pub(super) place: usize,
+    /// When its last attempt began: of those that ask the same, it has been ready longest.
+    pub(super) since_ms: u64,
+    /// From the outermost plan.
+    pub(super) path: Vec<usize>,
+}
+
 /// Whether the dependencies of a step allow it to begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Joined {
@@ -167,13 +177,12 @@ impl PlanRun {
     fn settle_own(&mut self, world: &mut World<'_>) -> bool {
         match self.stage {
             Stage::Ended => false,
-            Stage::Stopping if !self.left.is_empty() => false,
             Stage::Stopping => {
                 if self.current().into_iter().any(|i| self.unlock(i, world)) {
                     return true;
                 }
                 let mut left = self.steps.iter().filter(|step| step.part == Part::Main || step.goes_on);
-                let is_still = left.all(StepRun::is_ended);
+                let is_still = self.left.is_empty() && left.all(StepRun::is_ended);
                 if is_still {
                     self.begin_undo(world);
                 }
@@ -437,16 +446,10 @@ impl PlanRun {
         own.chain(self.inside().flat_map(Self::held)).collect()
     }
 
-    /// Steps that may begin in a place now, as paths from this plan, with their places in the order to follow.
+    /// Steps that may begin in a place now.
     ///
     /// Law 6.2: the limits of a plan hold for everything inside it. A step that holds a plan takes no place.
-    pub(super) fn find_ready(
-        &self,
-        room: usize,
-        path: &[usize],
-        world: &mut World<'_>,
-        found: &mut Vec<(usize, Vec<usize>)>,
-    ) {
+    pub(super) fn find_ready(&self, room: usize, path: &[usize], world: &mut World<'_>, found: &mut Vec<Next>) {
         let limit = match self.plan.strategy {
             Strategy::Sequential => 1,
             Strategy::Parallel | Strategy::Adaptive => self.plan.max_parallel.map_or(usize::MAX, to_usize),
@@ -467,9 +470,10 @@ impl PlanRun {
                 let rendered = self.inputs(i);
                 let is_asked = step.asks_agent() && rendered.is_ok();
                 let inputs = rendered.map_or(Value::Null, |inputs| inputs.value());
-                let place = world.place(step.action(), &inputs);
+                let place = world.place(step.action(), &inputs, true);
                 let is_seen = is_asked && world.cached(self.cache_key(i, &inputs).as_ref()).is_none();
-                found.push((if is_seen { place } else { world.place_unasked() }, path));
+                let place = if is_seen { place } else { world.place_unasked() };
+                found.push(Next { place, since_ms: step.last_ms * u64::from(world.is_by_age), path });
             }
         }
         for (n, inner) in self.left.iter().enumerate() {
@@ -570,31 +574,14 @@ impl PlanRun {
             if step.part == Part::Undo && !step.is_ended() && !step.goes_on {
                 step.work = Work::Pending;
             }
-            match &step.work {
-                Work::Inside => {
-                    if let Some(inner) = step.plans.last_mut() {
-                        if inner.has_cleanup() {
-                            world.note(Law::InsideFirst);
-                        }
-                        inner.begin_end(End::cancelled(), world);
-                    }
+            if let Some(inner) = step.inside_mut() {
+                if inner.has_cleanup() {
+                    world.note(Law::InsideFirst);
                 }
-                _ if step.goes_on => {}
-                Work::Out { .. } | Work::Accepted { .. } => {
-                    step.piece().unknown = true;
-                    step.end(StepStatus::Cancelled);
-                }
-                Work::Pending | Work::Asked { .. } | Work::Ready | Work::Backoff { .. } | Work::Waiting { .. }
-                    if step.part == Part::Main =>
-                {
-                    step.end(StepStatus::Cancelled);
-                }
-                Work::Pending
-                | Work::Asked { .. }
-                | Work::Ready
-                | Work::Backoff { .. }
-                | Work::Waiting { .. }
-                | Work::Ended(_) => {}
+                inner.begin_end(End::cancelled(), world);
+            } else if !step.goes_on && (step.is_out() || step.part == Part::Main && !step.is_ended()) {
+                step.end_out();
+                step.end(StepStatus::Cancelled);
             }
         }
     }

@@ -59,14 +59,15 @@ impl PlanRun {
     }
 
     /// Stops what a step is at. Law 4.3: an attempt that is out may be done. A plan inside it ends before this one does.
-    pub(super) fn stop(&mut self, i: usize, world: &mut World<'_>) {
+    /// Returns whether an attempt is out.
+    pub(super) fn stop(&mut self, i: usize, world: &mut World<'_>) -> bool {
         let step = &mut self.steps[i];
-        if matches!(step.work, Work::Out { .. } | Work::Accepted { .. }) {
-            step.piece().unknown = true;
-        } else if matches!(step.work, Work::Inside) {
+        let is_out = step.end_out();
+        if matches!(step.work, Work::Inside) {
             let mut inner = step.plans.pop();
             inner.iter_mut().for_each(|inner| inner.begin_end(End::cancelled(), world));
             self.left.extend(inner);
         }
+        is_out
     }
 }

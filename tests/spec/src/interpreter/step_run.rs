@@ -186,14 +186,23 @@ impl StepRun {
         if let Work::Ended(status) = self.work { Some(status) } else { None }
     }
 
+    /// Whether an agent has its task.
+    pub(super) fn is_out(&self) -> bool {
+        matches!(self.work, Work::Out { .. } | Work::Accepted { .. })
+    }
+
+    /// An attempt that is out may be done. Returns whether there is one.
+    pub(super) fn end_out(&mut self) -> bool {
+        let is_out = self.is_out();
+        if is_out {
+            self.piece().unknown = true;
+        }
+        is_out
+    }
+
     /// Whether it has begun and not ended.
     pub(super) fn is_begun(&self) -> bool {
-        match self.work {
-            Work::Out { .. } | Work::Accepted { .. } | Work::Backoff { .. } | Work::Waiting { .. } | Work::Inside => {
-                true
-            }
-            Work::Pending | Work::Asked { .. } | Work::Ready | Work::Ended(_) => false,
-        }
+        self.is_out() || matches!(self.work, Work::Backoff { .. } | Work::Waiting { .. } | Work::Inside)
     }
 
     pub(super) fn end(&mut self, status: StepStatus) {

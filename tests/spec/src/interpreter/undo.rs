@@ -71,16 +71,12 @@ impl PlanRun {
         }
         let template = self.undo.iter().find(|undo| undo.undoes.as_ref() == Some(&step.spec.id));
         let Some(template) = template.filter(|_| step.spec.for_each.is_none()) else { return undo };
-        if step.status() == Some(StepStatus::Cancelled) && step.begun.is_some() {
-            let is_done = |piece: &Piece| piece.unknown || piece.outputs.is_some();
-            if !step.pieces.iter().any(is_done) {
-                world.note(Law::AnsweredThenCancelled);
-            }
-        }
         let done = step.pieces.iter().rev().filter(|piece| piece.unknown || piece.outputs.is_some());
         let own: Vec<StepRun> = done.map(|piece| self.undo_step(i, template, piece, plan)).collect();
         if !own.is_empty() {
             self.note_unknown(step, own.len(), world);
+        } else if step.status() == Some(StepStatus::Cancelled) && step.begun.is_some() {
+            world.note(Law::AnsweredThenCancelled);
         }
         undo.extend(own);
         undo
@@ -151,11 +147,13 @@ fn in_order(mut units: Vec<Unit>, world: &mut World<'_>) -> Vec<StepRun> {
     }
     while !units.is_empty() {
         let may_be_next = |n: &usize| !units.iter().any(|other| is_later(other, &units[*n]));
+        // Two units may ask the same.
+        let next = world.in_free_order((0..units.len()).filter(may_be_next));
         let place = |n: &usize| {
-            let first = units[*n].steps.first();
-            first.map(|step| world.place(step.action(), &step.spec.inputs.value()))
+            let first = units[*n].steps.first().filter(|_| world.is_by_age);
+            first.map(|step| world.place(step.action(), &step.spec.inputs.value(), false))
         };
-        let next = (0..units.len()).filter(may_be_next).min_by_key(place).unwrap_or_default();
+        let next = next.into_iter().min_by_key(place).unwrap_or_default();
         steps.extend(units.remove(next).steps);
     }
     steps

@@ -32,10 +32,12 @@ pub(super) struct World<'c> {
     pub(super) laws: BTreeSet<Law>,
     /// Decides where the laws leave the order free. Without it, things happen in the order of the lists.
     arbiter: Option<StdRng>,
-    /// The place of steps that ask nobody among those that do, where it is always the same.
-    unasked: Option<usize>,
+    /// The place of steps that ask nobody among those that do, until a time, Unix milliseconds.
+    unasked: (usize, u64),
     /// Whether plans inside go on for as long as they can before the plan around them does.
     pub(super) is_inside_first: bool,
+    /// Whether of steps that ask the same the one is first that has been ready longest.
+    pub(super) is_by_age: bool,
 }
 
 impl<'c> World<'c> {
@@ -52,8 +54,10 @@ impl<'c> World<'c> {
             cache: BTreeMap::new(),
             laws: BTreeSet::new(),
             arbiter: arbiter.map(StdRng::seed_from_u64),
-            unasked: arbiter
-                .and_then(|seed| [Some(0), Some(usize::MAX), None][usize::try_from(seed / 2 % 3).unwrap_or(2)]),
+            unasked: arbiter.map_or((0, 0), |seed| {
+                [(0, u64::MAX), (usize::MAX, u64::MAX), (0, 0)][usize::try_from(seed / 2 % 3).unwrap_or(2)]
+            }),
+            is_by_age: arbiter.is_none_or(|seed| seed / 6 % 2 == 0),
             is_inside_first: arbiter.is_some_and(|seed| seed % 2 == 1),
         }
     }
@@ -67,19 +71,27 @@ impl<'c> World<'c> {
 
     /// The place of a step that asks nobody among those that do.
     pub(super) fn place_unasked(&mut self) -> usize {
-        self.unasked.unwrap_or_else(|| self.in_free_order([0, usize::MAX])[0])
+        if self.unasked.1 < self.now_ms {
+            self.unasked = (self.in_free_order([0, usize::MAX])[0], self.now_ms);
+        }
+        self.unasked.0
     }
 
     /// The place of a question in the order to follow; `usize::MAX` if it is not there.
-    pub(super) fn place(&self, action: &str, inputs: &Value) -> usize {
-        let fits =
-            |n: &usize| !self.followed[*n] && self.order[*n].action == action && self.order[*n].inputs == *inputs;
+    ///
+    /// - `is_now`: whether it is asked now.
+    pub(super) fn place(&self, action: &str, inputs: &Value, is_now: bool) -> usize {
+        let fits = |n: &usize| {
+            let ask = &self.order[*n];
+            let is_same = !self.followed[*n] && ask.action == action && ask.inputs == *inputs;
+            is_same && (!is_now || ask.at_ms == self.now_ms - START_MS)
+        };
         (0..self.order.len()).find(fits).unwrap_or(usize::MAX)
     }
 
     /// Asks an agent. Returns what it does.
     pub(super) fn ask(&mut self, action: &str, inputs: Value) -> Act {
-        let place = self.place(action, &inputs);
+        let place = self.place(action, &inputs, false);
         if let Some(followed) = self.followed.get_mut(place) {
             *followed = true;
         }
