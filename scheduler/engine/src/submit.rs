@@ -89,10 +89,11 @@ fn accept(
     };
     let goal = with_start(submit.goal, now_ms);
     let start_ms = goal.start_at_ms.map_or(now_ms, |start_ms| start_ms.max(now_ms));
-    let longest = after(start_ms, context.limits.plan_ms_max);
+    let (longest, is_inside) = (after(start_ms, context.limits.plan_ms_max), submit.parent.is_some());
     let accepted = GoalAccepted {
         plan_id,
-        deadline_ms: goal.deadline_ms.map_or(longest, |deadline| deadline.min(longest)),
+        // What undoes items may go on for longer than the plan around it, which began before.
+        deadline_ms: goal.deadline_ms.map_or(longest, |due_ms| if is_inside { due_ms } else { due_ms.min(longest) }),
         goal,
         submission: submit.submission,
         source: submit.source,
