@@ -8,7 +8,7 @@ use crate::interpreter::{self, Undecided};
 use crate::run::{Ask, Run};
 
 /// Orders of what happens in one millisecond that are tried. The driver keeps the laws if its order is one of them.
-const ORDERS: u64 = 200;
+pub(crate) const ORDERS: u64 = 200;
 
 /// What became of a case.
 #[derive(Clone, Debug)]
@@ -51,6 +51,11 @@ pub enum Difference {
 
 /// Compares the engine with the laws.
 pub fn check_engine(case: &Case) -> Verdict {
+    check_orders(case, ORDERS)
+}
+
+/// - `orders`: those that are tried before the case differs.
+pub(crate) fn check_orders(case: &Case, orders: u64) -> Verdict {
     let plan = match case.plan() {
         Ok(plan) => plan,
         Err(issues) => {
@@ -69,7 +74,7 @@ pub fn check_engine(case: &Case) -> Verdict {
         Err(Stopped::Refused(why)) => return Verdict::Invalid(why.clone()),
     };
     let mut first = None;
-    for arbiter in (0..=ORDERS).map(|seed| seed.checked_sub(1)) {
+    for arbiter in (0..=orders).map(|seed| seed.checked_sub(1)) {
         let expected = match interpreter::run(&plan, &case.script, order, arbiter) {
             Ok(expected) => expected,
             Err(why) => return Verdict::Undecided(why),

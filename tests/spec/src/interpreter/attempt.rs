@@ -321,7 +321,8 @@ impl PlanRun {
 
     /// Lets a wait for a new event take it: the first one of one plan. Returns whether there was one.
     pub(super) fn offer_event(&mut self, world: &mut World<'_>) -> bool {
-        let mut plans = world.in_free_order(0..=self.steps.len()).into_iter();
+        // Its own waits come after all plans inside it, or first.
+        let mut plans = world.in_free_order((0..=self.steps.len()).rev()).into_iter();
         plans.any(|i| match self.steps.get_mut(i) {
             Some(step) => step.inside_mut().is_some_and(|inner| inner.offer_event(world)),
             None => self.offer_to_own(world),

@@ -72,7 +72,7 @@ impl<'c> World<'c> {
     /// The place of a step that asks nobody among those that do.
     pub(super) fn place_unasked(&mut self) -> usize {
         if self.unasked.1 < self.now_ms {
-            self.unasked = (self.in_free_order([0, usize::MAX])[0], self.now_ms);
+            self.unasked = (self.in_free_order([0, usize::MAX])[0], self.in_free_order([0, self.now_ms])[0]);
         }
         self.unasked.0
     }
