@@ -209,10 +209,10 @@ impl StepState {
 
     /// Forgets its recorded calls, and what one of them waits for: it has ended, or changes.
     pub(crate) fn clear_calls(&mut self) {
-        if let Some(details) = &mut self.details {
-            if std::mem::take(&mut details.calls).suspended().is_some() {
-                details.question = None;
-            }
+        if let Some(details) = &mut self.details
+            && std::mem::take(&mut details.calls).suspended().is_some()
+        {
+            details.question = None;
         }
     }
 
