@@ -235,8 +235,7 @@ fn who_reads_outputs_in_any_field_waits_for_them() {
     ];
     for mut field in fields {
         field["id"] = json!("b");
-        let checked =
-            validate::validate_plan(&json!([{"id": "a"}, field]), &Limits::default()).expect(&field.to_string());
+        let checked = validate::validate_plan(&json!([{"id": "a"}, field]), &Limits::default()).unwrap();
         assert_eq!(checked.plan().steps[1].dependencies, ["a".into()], "{field}");
         assert_eq!(found(checked.warnings())[0].0, "DEPENDENCY_INFERRED", "{field}");
     }
