@@ -13,7 +13,7 @@ use crate::case::Case;
 use crate::engine_driver::{Stopped, drive};
 use crate::hurry::ENDLESS_MS;
 use crate::interpreter::run;
-use crate::run::{Ask, Run, StepEnd};
+use crate::run::{ANY_MS, Ask, Run, StepEnd};
 use crate::script::{Act, Does, Script};
 
 /// Runs with other times that must end in the same way.
@@ -121,6 +121,7 @@ pub fn confluent(case: &Case, prefix: &str, slowness: u64) -> Result<Confluent, 
             Err(Stopped::Refused(_)) => return Err(Incomparable::Invalid),
         });
         known.shuffle(&mut random);
+        known.iter_mut().for_each(|ask| ask.at_ms = ANY_MS);
         let Ok(run) = run(&plan, &script, &known, Some(seed)) else { return Err(Incomparable::Undecided) };
         let outcome = Outcome::of(&run, prefix);
         if *expected.get_or_insert_with(|| outcome.clone()) != outcome {

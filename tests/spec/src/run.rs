@@ -8,10 +8,13 @@ use serde_json::Value;
 
 use crate::law::Law;
 
+/// The time of a question that stands for its place in an order alone.
+pub const ANY_MS: u64 = u64::MAX;
+
 /// A question to an agent: one attempt of one step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ask {
-    /// Milliseconds after the submission.
+    /// Milliseconds after the submission; [`ANY_MS`] in an order to follow whatever the time is.
     pub at_ms: u64,
     pub action: String,
     pub inputs: Value,

@@ -9,7 +9,7 @@ use rand::seq::SliceRandom;
 use serde_json::Value;
 
 use crate::law::Law;
-use crate::run::Ask;
+use crate::run::{ANY_MS, Ask};
 use crate::script::{Act, START_MS, Script};
 
 /// The world outside a plan.
@@ -84,7 +84,7 @@ impl<'c> World<'c> {
         let fits = |n: &usize| {
             let ask = &self.order[*n];
             let is_same = !self.followed[*n] && ask.action == action && ask.inputs == *inputs;
-            is_same && (!is_now || ask.at_ms == self.now_ms - START_MS)
+            is_same && (!is_now || [ANY_MS, self.now_ms - START_MS].contains(&ask.at_ms))
         };
         (0..self.order.len()).find(fits).unwrap_or(usize::MAX)
     }
