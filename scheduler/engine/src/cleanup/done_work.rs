@@ -9,13 +9,13 @@ use goalmill_common::event::{ItemWork, Record, StepEvent};
 use goalmill_common::failure::Failure;
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
+use goalmill_common::number::to_u32;
 use goalmill_common::plan::Collect;
 use goalmill_common::status::StepStatus;
 use serde_json::Value;
 
 use crate::PlanState;
 use crate::graph::StepIndex;
-use crate::sub_plan::expand::items_with_outputs;
 
 /// What a piece of work gave.
 #[derive(Clone, Debug, PartialEq)]
@@ -343,4 +343,10 @@ impl PlanState {
         done.sort_by_key(|(sent, _)| *sent);
         Some(done.into_iter().map(|(_, work)| work).collect())
     }
+}
+
+/// What is undone of a map whose log does not tell what its items have done.
+pub(crate) fn items_with_outputs(outputs: &[Value]) -> Vec<ItemWork> {
+    let given = outputs.iter().enumerate().filter(|(_, output)| !output.is_null());
+    given.map(|(n, _)| ItemWork { item: to_u32(n), agent_type: None, unknown: false }).collect()
 }

@@ -16,6 +16,7 @@ use goalmill_expression as expression;
 use serde_json::{Value, json};
 
 use crate::attempt::report::Spent;
+use crate::cleanup::done_work::items_with_outputs;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::{self, RenderedItem, Unrendered};
@@ -247,12 +248,6 @@ fn template(spec: &Step, map: &ForEach) -> Step {
     step.dependencies.clear();
     step.dependency_status.clear();
     step
-}
-
-/// What is undone of a map whose log does not tell what its items have done.
-pub(crate) fn items_with_outputs(outputs: &[Value]) -> Vec<ItemWork> {
-    let given = outputs.iter().enumerate().filter(|(_, output)| !output.is_null());
-    given.map(|(n, _)| ItemWork { item: to_u32(n), agent_type: None, unknown: false }).collect()
 }
 
 /// `hotels:0`, or the number alone where that would be too long.
