@@ -14,7 +14,7 @@ pub const ANY_MS: u64 = u64::MAX;
 /// A question to an agent: one attempt of one step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ask {
-    /// Milliseconds after the submission; [`ANY_MS`] in an order to follow whatever the time is.
+    /// Milliseconds after the submission; `ANY_MS` in an order to follow whatever the time is.
     pub at_ms: u64,
     pub action: String,
     pub inputs: Value,
