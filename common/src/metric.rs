@@ -270,7 +270,7 @@ metrics! {
         [PROVIDER, MODEL_NAME, Label::Named("purpose", "what the call was for")]
         "Cost of calls of language models by the price table, in millionths of a US dollar.";
     Scheduler Counter "goalmill_llm_answers_total" Count
-        [MODEL_NAME, Label::Of("verdict", &["valid", "invalid", "unparseable"])]
+        [MODEL_NAME, Label::Of("verdict", &["valid", "invalid", "truncated", "unparseable"])]
         "Answers of language models to planners, by what became of them.";
     Both Counter "goalmill_llm_throttled_total" Count [PROVIDER]
         "Answers by which a provider asked to slow down.";

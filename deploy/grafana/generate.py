@@ -180,7 +180,7 @@ PLANNING = ("goalmill-planning", "Goalmill / Planning and models", "Planners, re
               q(f"sum by (namespace) (rate(goalmill_step_cost_microdollars_total{{{N}}}[{R}])) * 3600 / 1e6", "completed"),
               q(f"sum by (namespace) (rate(goalmill_step_wasted_microdollars_total{{{N}}}[{R}])) * 3600 / 1e6", "failed"),
               q(f"sum by (namespace) (rate(goalmill_routing_microdollars_total{{{N}}}[{R}])) * 3600 / 1e6", "routing")),
-        panel("Answers by verdict", "ops", "`unparseable`: nothing that could be read; `invalid`: not a valid plan or revision.",
+        panel("Answers by verdict", "ops", "`unparseable`: nothing that could be read; `truncated`: cut off at the limit of tokens; `invalid`: not a valid plan or revision.",
               q(rate("goalmill_llm_answers_total", "model, verdict"), "{{model}} {{verdict}}")),
         panel("Calls, p95", "s", "Time of one call. Empty while none is made.",
               q(quantile("gen_ai_client_operation_duration_seconds", "gen_ai_request_model"), "{{gen_ai_request_model}}")),

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 /// The code of an answer that holds no plan.
 const UNPARSEABLE: &str = "UNPARSEABLE";
+/// The code of an answer that ended at its limit of tokens.
+const TRUNCATED: &str = "TRUNCATED";
 /// The outcome of a round that was valid.
 const VALID: &str = "valid";
 
@@ -136,7 +138,11 @@ fn round_issues(round: &Value) -> Vec<Issue> {
         return vec![only(&word(&error["code"]), &word(&error["detail"]))];
     }
     let issues = Vec::<Issue>::deserialize(&round["issues"]).unwrap_or_default();
-    if issues.is_empty() { vec![only(UNPARSEABLE, &word(&round["verdict"]))] } else { issues }
+    if !issues.is_empty() {
+        return issues;
+    }
+    let code = if round["outcome"] == "truncated" { TRUNCATED } else { UNPARSEABLE };
+    vec![only(code, &word(&round["verdict"]))]
 }
 
 fn only(code: &str, detail: &str) -> Issue {
@@ -191,6 +197,7 @@ mod tests {
         let codes = |rounds: &[Value]| of_failure(rounds).issues.into_iter().map(|i| i.code).collect::<Vec<_>>();
         assert_eq!(codes(&[invalid(), invalid()]), ["UNKNOWN_AGENT_TYPE"]);
         assert_eq!(codes(&[json!({"outcome": "unparseable", "verdict": "no steps"})]), [UNPARSEABLE]);
+        assert_eq!(codes(&[json!({"outcome": "truncated", "verdict": "it was cut"})]), [TRUNCATED]);
         assert_eq!(codes(&[json!({"error": {"code": "LLM_TIMEOUT", "detail": "too late"}})]), ["LLM_TIMEOUT"]);
         assert_eq!(codes(&[]), ["PLANNING_FAILED"]);
         let failed = of_failure(&[invalid()]);

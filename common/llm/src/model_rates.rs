@@ -14,6 +14,8 @@ pub enum CompletionOutcome {
     Valid,
     /// Parsed and invalid.
     Invalid,
+    /// Cut off at its limit of tokens. That says nothing of the form that was asked for.
+    Truncated,
     Unparseable,
 }
 
@@ -23,6 +25,7 @@ impl CompletionOutcome {
         match self {
             Self::Valid => "valid",
             Self::Invalid => "invalid",
+            Self::Truncated => "truncated",
             Self::Unparseable => "unparseable",
         }
     }
@@ -80,7 +83,7 @@ impl ModelHistory {
     pub fn record_outcome(&mut self, outcome: CompletionOutcome, now_ms: u64) {
         let (readable, valid) = match outcome {
             CompletionOutcome::Valid => (1.0, Some(1.0)),
-            CompletionOutcome::Invalid => (1.0, Some(0.0)),
+            CompletionOutcome::Invalid | CompletionOutcome::Truncated => (1.0, Some(0.0)),
             CompletionOutcome::Unparseable => (0.0, None),
         };
         self.readable.add(readable, now_ms);

@@ -197,9 +197,8 @@ impl Planner for AgentPlanner {
             let mut repairs = Vec::new();
             let parsed = match parse_answer::value(&text_of(&outputs), &actions, false) {
                 ParsedAnswer::Complete { value, .. } => parse_proposal(&value, &replan, &actions, &mut repairs),
-                ParsedAnswer::Truncated { .. } | ParsedAnswer::Unparseable { .. } => {
-                    Err((outputs.value(), vec![unreadable("the answer is no document")]))
-                }
+                ParsedAnswer::Truncated { .. } => Err((outputs.value(), vec![truncated()])),
+                ParsedAnswer::Unparseable { reason } => Err((outputs.value(), vec![unreadable(&reason)])),
             };
             match parsed {
                 Ok(proposal) if proposal.changes.is_empty() && needs_changes(proposal.strategy) => {
@@ -239,7 +238,7 @@ fn draft_of(outputs: &Json, request: &PlanRequest, repairs: &mut Vec<Edit>) -> R
             repairs.extend(edits.into_iter().chain(repaired.edits));
             repaired.outcome.map_err(|issues| (repaired.draft, issues))
         }
-        ParsedAnswer::Truncated { .. } => Err((outputs.value(), vec![unreadable("the answer ends in the middle")])),
+        ParsedAnswer::Truncated { .. } => Err((outputs.value(), vec![truncated()])),
         ParsedAnswer::Unparseable { reason } => Err((outputs.value(), vec![unreadable(&reason)])),
     }
 }
@@ -251,6 +250,14 @@ fn text_of(outputs: &Json) -> String {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
             outputs.text().to_owned()
         }
+    }
+}
+
+fn truncated() -> Issue {
+    Issue {
+        code: "TRUNCATED".into(),
+        hint: "answer with a shorter document".into(),
+        ..unreadable("the answer ends in the middle")
     }
 }
 

@@ -57,7 +57,7 @@ struct StartedSteps {
 /// What became of one answer.
 #[derive(Debug, Default)]
 pub struct Round {
-    /// `valid`, `invalid`, `unparseable`; empty where nobody judges.
+    /// `valid`, `invalid`, `truncated`, `unparseable`; empty where nobody judges.
     pub outcome: &'static str,
     pub verdict: String,
     pub syntax_repairs: Vec<goalmill_reader::Edit>,

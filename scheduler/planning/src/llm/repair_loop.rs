@@ -417,8 +417,7 @@ impl<'a> RepairLoop<'a> {
                 if answer.finish == FinishReason::Length {
                     self.raise_output();
                 }
-                // A cut answer says nothing of the form that the server was asked for.
-                if answer.is_truncated() { CompletionOutcome::Invalid } else { CompletionOutcome::Unparseable }
+                if answer.is_truncated() { CompletionOutcome::Truncated } else { CompletionOutcome::Unparseable }
             }
         };
         round.outcome = outcome.as_str();
