@@ -3,10 +3,11 @@
 
     python3 tests/spec/mutants.py [WORD]    only the mutants whose names contain WORD
 
-Each mutant changes a text of scheduler/engine/src, builds, and compares PLANS random plans. The file is restored afterwards;
+Each mutant changes a text of scheduler/engine/src, builds, and compares up to PLANS random plans, until one differs. The file is restored afterwards;
 one with uncommitted changes is refused. A text that the engine no longer has is a mutant that was not found.
 """
 
+import os
 import pathlib
 import re
 import subprocess
@@ -15,6 +16,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "scheduler/engine/src"
 PLANS = 2_000
+# The comparison takes longer than the optimisation of the build.
+OPTIMISED = {**os.environ, "CARGO_PROFILE_DEV_OPT_LEVEL": "1"}
 
 # Law, file, text, and what stands in its place.
 MUTANTS = [
@@ -50,17 +53,16 @@ def is_found(file, text, change):
         return False
     try:
         path.write_text(before.replace(text, change, 1))
-        command = ["cargo", "run", "--locked", "-q", "-p", "goalmill-spec", "--example", "seeds", "--", "0", str(PLANS)]
-        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+        command = ["cargo", "run", "--locked", "-q", "-p", "goalmill-spec", "--example", "seeds", "--", "find", "0", str(PLANS)]
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=OPTIMISED)
     finally:
         path.write_text(before)
     if run.returncode:
         error = re.search(r"^error.*|panicked at.*\n.*", run.stderr, re.MULTILINE)
         print(f"  {error[0] if error else run.stderr[-200:]}")
         return error is not None and "panicked" in error[0]
-    kept, differ = re.search(r"(\d+) plans kept the laws, (\d+) differ", run.stdout).groups()
-    print(f"  {kept} kept, {differ} differ")
-    return int(differ) > 0
+    print(f"  {run.stdout.strip()}")
+    return run.stdout.startswith("seed ")
 
 
 def main():
