@@ -12,9 +12,9 @@ pub const CALL_NAME_MAX: usize = 200;
 /// A finished call, as a worker reports it and as the next attempt of the step gets it back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RecordedCall {
-    /// Counted from 1 over the step's whole life.
+    /// Counted from 1 in the order of the records.
     pub n: u32,
-    /// What was called: the next attempt gets the outcome back if its call `n` has the same name and inputs.
+    /// What was called: the next attempt gets the outcome back for a call with the same name and inputs.
     pub name: String,
     /// Identifies its inputs, for example a digest of them. Other inputs are another call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,6 +146,15 @@ pub const WAIT_TEXT_CHARS_MAX: usize = 4_000;
 /// The digest of a call's inputs.
 pub fn inputs_digest(inputs: &str) -> String {
     format!("{:032x}", inputs.bytes().fold(crate::id::FNV_BASIS, crate::id::fnv))
+}
+
+/// The idempotency key of a call: the same each time the call is made, and that of no other call of the plan.
+///
+/// - `task`: the idempotency key of the task.
+/// - `inputs`: what the log has as the inputs of the call.
+pub fn call_key(task: &str, name: &str, inputs: &str) -> String {
+    let hash = name.bytes().chain([0]).chain(inputs.bytes()).fold(crate::id::FNV_BASIS, crate::id::fnv);
+    format!("{task}/{}", crate::id::base32(hash, 26))
 }
 
 impl RecordedCall {

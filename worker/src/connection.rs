@@ -3,6 +3,9 @@
 use goalmill_broker::BrokerError;
 use tokio::sync::{Notify, watch};
 
+/// The state before the first answer and the first failure.
+const NOT_YET: &str = "redis has not answered yet";
+
 /// State of the connection to Redis: `Ok` while it works, else the reason why not.
 pub(crate) struct BrokerConnection {
     state: watch::Sender<Result<(), Trouble>>,
@@ -27,7 +30,7 @@ impl From<&BrokerError> for Trouble {
 
 impl Default for BrokerConnection {
     fn default() -> Self {
-        let unknown = Trouble { text: "redis has not answered yet".into(), is_answer: false, reason: None };
+        let unknown = Trouble { text: NOT_YET.into(), is_answer: false, reason: None };
         let (state, _) = watch::channel(Err(unknown));
         Self { state, lost: Notify::new() }
     }
@@ -51,7 +54,8 @@ impl BrokerConnection {
         let mut is_new = false;
         let was_up = self.state.send_if_modified(|state| {
             let before = std::mem::replace(state, Err(error.into()));
-            is_new = !before.as_ref().is_err_and(|before| before.reason == error.reason());
+            is_new =
+                before.as_ref().map_or_else(|known| known.text == NOT_YET || known.reason != error.reason(), |()| true);
             before.is_ok()
         });
         if is_new {

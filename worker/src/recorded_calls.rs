@@ -1,13 +1,13 @@
 //! Calls of one attempt that are recorded in the plan's log, and given back to the next attempt.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use futures_util::stream::{FuturesOrdered, StreamExt};
 use goalmill_common::agent::Agent;
 use goalmill_common::blob_ref;
 use goalmill_common::call::{
-    CALL_NAME_MAX, CallNeeds, CallWait, CallWaitKind, RecordedCall, SuspendedCall, inputs_digest,
+    CALL_NAME_MAX, CallNeeds, CallWait, CallWaitKind, RecordedCall, SuspendedCall, call_key, inputs_digest,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
@@ -16,7 +16,7 @@ use goalmill_common::number::to_usize;
 use goalmill_common::report::What;
 use goalmill_common::wire::Inbox;
 
-use crate::executor::{CallId, CallResult, CallUsage, Calls, IndependentCall, MakeCall, over_budget};
+use crate::executor::{CallId, CallResult, CallUsage, Calls, MakeCall, over_budget};
 use crate::held_tasks::Assignment;
 use crate::payload;
 use crate::worker::Worker;
@@ -24,79 +24,122 @@ use crate::worker::Worker;
 /// Larger outcomes are stored as blobs: every further attempt carries all of them.
 const OUTCOME_BYTES_MAX: usize = 16 << 10;
 
+/// Identifies a call of the step: its name, and the digest of its inputs with the occurrence (`9f86…`, `9f86…#2`).
+type CallIdentity = (String, String);
+
 /// The calls of one attempt.
+///
+/// A call is found again by its identity, so calls may run at the same time and in any order. Their numbers are the
+/// order in which they were recorded.
 pub(crate) struct RecordedCalls<'a> {
     worker: &'a Worker,
     assignment: &'a Assignment,
+    /// Calls of earlier attempts.
+    known: HashMap<CallIdentity, &'a RecordedCall>,
     state: Mutex<CallsState>,
+    /// The number of the last recorded call. `None` after a record that was interrupted: nobody knows whether it holds.
+    last: tokio::sync::Mutex<Option<u32>>,
 }
 
+#[derive(Default)]
 struct CallsState {
-    /// The number of the last call.
-    last: u32,
-    /// Calls of earlier attempts that are still valid.
-    replayed_max: usize,
+    /// By name and digest of the inputs.
+    occurrences: HashMap<CallIdentity, Occurrences>,
+    /// Calls that are made and not known from earlier attempts.
+    new: u32,
     /// Of all calls so far, with their whole outcomes.
     bytes: usize,
     /// The call that waits: the attempt is over.
     suspended: Option<SuspendedCall>,
 }
 
-/// What becomes of the next call.
-enum NextCall<'a> {
-    Replay(&'a RecordedCall),
-    Make { n: u32 },
+/// Which occurrences of one call are taken in this attempt. A call that failed makes room for the next try.
+#[derive(Default)]
+struct Occurrences {
+    taken: u32,
+    free: BTreeSet<u32>,
 }
 
-/// A call that has its result.
-enum EndedCall {
-    Replayed(CallResult),
-    Made { n: u32, started_ms: u64, finished_ms: u64, result: CallResult },
+impl Occurrences {
+    fn take(&mut self) -> u32 {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.taken = self.taken.saturating_add(1);
+            self.taken
+        })
+    }
+}
+
+/// A call that has begun.
+struct BegunCall {
+    name: String,
+    digest: String,
+    occurrence: u32,
+}
+
+impl BegunCall {
+    /// What the log has as the inputs of the call.
+    fn inputs(&self) -> String {
+        occurrence_of(&self.digest, self.occurrence)
+    }
+
+    fn identity(&self) -> CallIdentity {
+        (self.name.clone(), self.inputs())
+    }
+}
+
+fn occurrence_of(digest: &str, occurrence: u32) -> String {
+    if occurrence == 1 { digest.to_owned() } else { format!("{digest}#{occurrence}") }
 }
 
 impl<'a> RecordedCalls<'a> {
     pub fn new(worker: &'a Worker, assignment: &'a Assignment) -> Self {
-        let state = CallsState { last: 0, replayed_max: assignment.task.calls.len(), bytes: 0, suspended: None };
-        Self { worker, assignment, state: Mutex::new(state) }
+        let calls = &assignment.task.calls;
+        let mut known = HashMap::with_capacity(calls.len());
+        for call in calls {
+            let digest = call.inputs.as_deref().unwrap_or_default();
+            // Other programs record the same call under the same text each time.
+            let mut identity = (call.name.clone(), digest.to_owned());
+            let mut occurrence = 1;
+            while known.contains_key(&identity) {
+                occurrence += 1;
+                identity.1 = occurrence_of(digest, occurrence);
+            }
+            known.insert(identity, call);
+        }
+        let last = calls.last().map_or(0, |call| call.n);
+        Self { worker, assignment, known, state: Mutex::default(), last: tokio::sync::Mutex::new(Some(last)) }
     }
 
-    /// The call that waits, if one does.
+    /// The call that waits, if one does. Its number is that of the next recorded call.
     pub fn suspended(&self) -> Option<SuspendedCall> {
-        self.state().suspended.clone()
+        let last = self.last.try_lock().ok().and_then(|last| *last);
+        Some(SuspendedCall { n: last?.saturating_add(1), ..self.state().suspended.clone()? })
     }
 
     fn state(&self) -> MutexGuard<'_, CallsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Numbers the next call. A name that differs from the recorded one, or other inputs, end the replay.
-    fn next(&self, name: &str, inputs: &str) -> Result<NextCall<'a>, Failure> {
+    fn begin(&self, name: &str, inputs: &str) -> Result<BegunCall, Failure> {
         if name.is_empty() || name.chars().count() > CALL_NAME_MAX {
             let message = format!("the name of a call must have 1 to {CALL_NAME_MAX} characters");
             return Err(Failure::new(FailureClass::Permanent, "CALL_INVALID", message));
         }
-        let calls = &self.assignment.task.calls;
+        let (name, digest) = (name.to_owned(), inputs_digest(inputs));
+        let occurrence = self.state().occurrences.entry((name.clone(), digest.clone())).or_default().take();
+        Ok(BegunCall { name, digest, occurrence })
+    }
+
+    /// Gives the occurrence of a call that has failed to the next try, which has the same key.
+    fn free(&self, call: &BegunCall) {
         let mut state = self.state();
-        let at = to_usize(state.last);
-        state.last = state.last.saturating_add(1);
-        let n = state.last;
-        if let Some(recorded) = calls.get(at).filter(|_| at < state.replayed_max) {
-            if recorded.n == n && recorded.is_same(name, Some(inputs)) {
-                return Ok(NextCall::Replay(recorded));
-            }
-            state.replayed_max = at;
+        state.new = state.new.saturating_sub(1);
+        if let Some(occurrences) = state.occurrences.get_mut(&(call.name.clone(), call.digest.clone())) {
+            occurrences.free.insert(call.occurrence);
         }
-        let limit = self.worker.limits().calls_max;
-        if n > limit {
-            return Err(exceeded(&format!("the step made more than {limit} calls (`limits.calls_max`)")));
-        }
-        Ok(NextCall::Make { n })
     }
 
     async fn replay(&self, recorded: &RecordedCall) -> Result<CallResult, Failure> {
-        if let Some(error) = &recorded.error {
-            return Err(error.clone());
-        }
         let outcome = recorded.outcome.clone().unwrap_or_else(Json::null);
         let outcome = if is_reference(&outcome) {
             payload::read_json(self.worker, &self.assignment.task, &outcome).await?
@@ -106,7 +149,7 @@ impl<'a> RecordedCalls<'a> {
         // It was within the limit when it was recorded.
         self.count_bytes(recorded.name.len(), &outcome);
         let usage = CallUsage { cost: recorded.cost, tokens: recorded.usage.unwrap_or_default() };
-        Ok(CallResult { outcome, usage, is_replayed: true })
+        Ok(CallResult { outcome, error: recorded.error.clone(), usage, is_replayed: true })
     }
 
     /// Adds the bytes of a call; returns those of all.
@@ -117,7 +160,7 @@ impl<'a> RecordedCalls<'a> {
     }
 
     /// The form of an outcome in the log: a reference when it is large, too deep for the log, or looks like a reference.
-    async fn storable(&self, n: u32, outcome: &Json) -> Json {
+    async fn storable(&self, outcome: &Json) -> Json {
         let limits = self.worker.limits();
         let is_plain = outcome.text().len() <= OUTCOME_BYTES_MAX.min(limits.inline_bytes_max)
             && !is_reference(outcome)
@@ -125,15 +168,20 @@ impl<'a> RecordedCalls<'a> {
         if is_plain {
             return outcome.clone();
         }
-        let name = format!("{}-call{n}", self.worker.random.token());
+        let name = format!("{}-call", self.worker.random.token());
         payload::store_blob(self.worker, &self.assignment.task, &name, outcome).await
     }
 
-    /// Records a finished call; returns when Redis has it.
-    async fn record(&self, call: RecordedCall) {
+    /// Records a finished call under the next number; returns when Redis has it. One call is recorded after the other.
+    async fn record(&self, call: RecordedCall) -> Result<(), Failure> {
         let (worker, assignment) = (self.worker, self.assignment);
+        let mut last = self.last.lock().await;
+        let n = last.take().map(|last| last.saturating_add(1)).ok_or_else(|| {
+            let message = "the record of another call of this attempt was interrupted";
+            Failure::new(FailureClass::Transient, "CALL_INVALID", message)
+        })?;
         let mut report = assignment.report(&worker.id, What::Call);
-        report.call = Some(Box::new(call));
+        report.call = Some(Box::new(RecordedCall { n, ..call }));
         let shard = assignment.task.plan.shard().expect("tasks without a shard are dead letters");
         let fields = Inbox::Reports(vec![report]).fields();
         let mut failures = 0;
@@ -142,100 +190,93 @@ impl<'a> RecordedCalls<'a> {
             worker.connection.set_lost(&error);
             tokio::time::sleep(worker.backoff(failures)).await;
         }
+        *last = Some(n);
+        Ok(())
     }
 
-    /// Makes a call, or gives back its recorded result.
-    async fn obtain(&self, next: NextCall<'_>, make: MakeCall<'_>) -> Result<EndedCall, Failure> {
-        let n = match next {
-            NextCall::Replay(recorded) => return self.replay(recorded).await.map(EndedCall::Replayed),
-            NextCall::Make { n } => n,
+    /// Gives back the recorded result of a call, or makes the call and records it.
+    async fn obtain(&self, call: &BegunCall, make: MakeCall<'_>) -> Result<CallResult, Failure> {
+        let identity = call.identity();
+        if let Some(recorded) = self.known.get(&identity) {
+            return self.replay(recorded).await;
+        }
+        let limits = self.worker.limits();
+        let made = {
+            let mut state = self.state();
+            state.new = state.new.saturating_add(1);
+            self.known.len().saturating_add(to_usize(state.new))
         };
-        let task = &self.assignment.task;
-        let started_ms = self.worker.clock.now_ms();
-        let idempotency_key = format!("{}/{}/{n}", task.plan, task.step);
-        let result = make(CallId { n, idempotency_key }).await?;
-        Ok(EndedCall::Made { n, started_ms, finished_ms: self.worker.clock.now_ms(), result })
-    }
-
-    /// Records a call that was made.
-    async fn keep(&self, name: &str, inputs: String, ended: EndedCall) -> Result<CallResult, Failure> {
-        let (n, started_ms, finished_ms, result) = match ended {
-            EndedCall::Replayed(result) => return Ok(result),
-            EndedCall::Made { n, started_ms, finished_ms, result } => (n, started_ms, finished_ms, result),
-        };
-        let limit = self.worker.limits().calls_bytes_max;
-        if self.count_bytes(name.len(), &result.outcome) > limit {
-            let message = format!("the calls of the step have more than {limit} bytes (`limits.calls_bytes_max`)");
+        if made > to_usize(limits.calls_max) {
+            let message = format!("the step made more than {} calls (`limits.calls_max`)", limits.calls_max);
             return Err(exceeded(&message));
         }
-        let (outcome, usage) = (self.storable(n, &result.outcome).await, result.usage);
+        let started_ms = self.worker.clock.now_ms();
+        let idempotency_key = call_key(&self.assignment.task.idempotency_key, &call.name, &identity.1);
+        let result = match make(CallId { idempotency_key }).await {
+            Ok(result) => result,
+            Err(failure) => {
+                self.free(call);
+                return Err(failure);
+            }
+        };
+        let finished_ms = self.worker.clock.now_ms();
+        let most = limits.calls_bytes_max;
+        if self.count_bytes(call.name.len(), &result.outcome) > most {
+            let message = format!("the calls of the step have more than {most} bytes (`limits.calls_bytes_max`)");
+            return Err(exceeded(&message));
+        }
+        let (outcome, usage) = (self.storable(&result.outcome).await, result.usage);
+        let (name, inputs) = identity;
         self.record(RecordedCall {
-            n,
-            name: name.into(),
+            n: 0,
+            name,
             inputs: Some(inputs),
-            outcome: Some(outcome),
-            error: None,
+            outcome: result.error.is_none().then_some(outcome),
+            error: result.error.clone(),
             cost: usage.cost,
             usage: (usage.tokens.sum() > 0).then_some(usage.tokens),
             started_ms: Some(started_ms),
             finished_ms: Some(finished_ms),
         })
-        .await;
+        .await?;
         Ok(result)
+    }
+
+    /// Ends the attempt for a call that waits. The first one counts.
+    fn suspend(&self, call: &BegunCall, wait: CallWait) {
+        let (name, inputs) = call.identity();
+        self.state().suspended.get_or_insert(SuspendedCall { n: 0, name, inputs: Some(inputs), wait });
     }
 }
 
 #[async_trait]
 impl Calls for RecordedCalls<'_> {
-    async fn call<'c>(&'c self, name: &'c str, inputs: &'c str, make: MakeCall<'c>) -> Result<CallResult, Failure> {
-        let inputs = inputs_digest(inputs);
-        let next = self.next(name, &inputs)?;
-        let ended = self.obtain(next, make).await?;
-        self.keep(name, inputs, ended).await
-    }
-
-    async fn call_all<'c>(&'c self, calls: Vec<IndependentCall<'c>>) -> Vec<Result<CallResult, Failure>> {
-        // All have their numbers before the first one is made: the order of their ends does not matter.
-        let mut running = FuturesOrdered::new();
-        for IndependentCall { name, inputs, make } in calls {
-            let inputs = inputs_digest(inputs);
-            let next = self.next(name, &inputs);
-            let is_refused = next.is_err();
-            running.push_back(async move { Ok((name, inputs, self.obtain(next?, make).await?)) });
-            if is_refused {
-                break;
-            }
-        }
-        let mut results = Vec::with_capacity(running.len());
-        while let Some(ended) = running.next().await {
-            let result = match ended {
-                Ok((name, inputs, ended)) => self.keep(name, inputs, ended).await,
-                Err(failure) => Err(failure),
-            };
-            results.push(result);
-            if results.last().is_some_and(Result::is_err) {
-                break;
-            }
-        }
-        results
+    async fn call_or_error<'c>(
+        &'c self,
+        name: &'c str,
+        inputs: &'c str,
+        make: MakeCall<'c>,
+    ) -> Result<CallResult, Failure> {
+        let call = self.begin(name, inputs)?;
+        self.obtain(&call, make).await
     }
 
     async fn wait<'c>(&'c self, name: &'c str, inputs: &'c str, wait: CallWait) -> Result<CallResult, Failure> {
-        let inputs = inputs_digest(inputs);
-        let n = match self.next(name, &inputs)? {
-            NextCall::Replay(recorded) => return self.replay(recorded).await,
-            NextCall::Make { n } => n,
-        };
-        self.state().suspended = Some(SuspendedCall { n, name: name.into(), inputs: Some(inputs), wait });
+        let call = self.begin(name, inputs)?;
+        if let Some(recorded) = self.known.get(&call.identity()) {
+            return self.replay(recorded).await;
+        }
+        self.suspend(&call, wait);
         Err(Failure::new(FailureClass::Permanent, "SUSPENDED", format!("call `{name}` waits")))
     }
 
     fn wait_for_budget(&self, name: &str, inputs: &str, needs: CallNeeds) -> Failure {
         let text = format!("call `{name}` may use up {} tokens and {} dollars", needs.tokens, needs.cost);
         let wait = CallWait { needs: Some(needs), ..CallWait::new(CallWaitKind::Budget, text) };
-        let mut state = self.state();
-        let n = state.last;
-        state.suspended = Some(SuspendedCall { n, name: name.into(), inputs: Some(inputs_digest(inputs)), wait });
+        match self.begin(name, inputs) {
+            Ok(call) => self.suspend(&call, wait),
+            Err(failure) => return failure,
+        }
         over_budget(name, needs)
     }
 

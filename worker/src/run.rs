@@ -185,7 +185,7 @@ fn fail_report(served: &Served, assignment: &Assignment, report: &mut Report, fa
         plan_id = %assignment.task.plan, step_id = %assignment.task.step, trace_id = assignment.task.trace_id(),
         "attempt {} of step `{}` failed with `{}`", assignment.task.attempt, assignment.task.step, failure.code
     );
-    report.what = What::Failed;
+    report.what = if failure.class == FailureClass::Lost { What::Lost } else { What::Failed };
     report.failure = Some(failure);
 }
 

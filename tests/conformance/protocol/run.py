@@ -12,7 +12,8 @@ HERE = Path(__file__).resolve().parent
 LIBRARY = HERE.parents[2] / "common/broker/src/redis/functions.lua"
 REPORTS = "goalmill:{s0}:reports"
 FINAL = {"completed", "partial_success", "failed", "suspended", "released"}
-PASSED = {"started", "progress"}
+# A worker that serves another process may say that it is gone.
+PASSED = {"started", "progress", "lost"}
 LIMIT_S = 30.0  # for one line of a script; only a failure takes so long
 CLOCK_MS = 50  # difference of the clocks that a worker waits and reports by
 INLINE_MAX, OUTCOME_MAX = 256 << 10, 16 << 10
@@ -322,7 +323,12 @@ class Run:
 
         def read():
             return path.read_text().splitlines() if path.exists() else []
-        wait(lambda: read() == lines, lambda: f"the log is {read()}")
+
+        def fits(found):
+            made = [line for line in found if line.startswith("made ")]
+            shown = ["made *" if line.startswith("made ") else line for line in found]
+            return shown == lines and len(set(made)) == len(made)
+        wait(lambda: fits(read()), lambda: f"the log is {read()}")
 
     def posted(self, fields, of="task"):
         path = f"/{self.plan}/{of}"
@@ -398,7 +404,7 @@ class Run:
         self.check_size("outputs", report.get("outputs"), inline)
         self.check_size("the outcome of a call", report.get("call", {}).get("outcome"), min(inline, OUTCOME_MAX))
         if report["what"] == "call":
-            calls = self.recorded.setdefault(task["step"], [])
+            calls = self.recorded.setdefault(task["step"], list(task.get("calls") or []))
             n = report["call"]["n"]
             if n > len(calls) + 1:
                 raise Wrong(f"call {n} follows call {len(calls)}")

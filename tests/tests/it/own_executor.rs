@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use async_trait::async_trait;
 use goalmill_common::agent::{Action, Agent};
+use goalmill_common::call::{call_key, inputs_digest};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::WorkerSettings;
 use goalmill_common::failure::{Failure, FailureClass, FailureClass::Permanent};
@@ -93,7 +94,10 @@ async fn a_recorded_call_of_ones_own_executor_is_made_and_paid_once() -> Result<
     assert_eq!(answer["results"]["a"], json!({"answer": {"echo": "\"why\""}}), "{answer:#}");
     let plan = installation.get(&format!("/v1/plans/{id}")).await?;
     assert_eq!((&plan["usage"]["tokens"], &plan["usage"]["cost"]), (&json!(42), &json!(0.25)), "{plan:#}");
-    assert_eq!(*asking.0.lock().expect("no holder panics"), [format!("{id}/a/1")]);
+    assert_eq!(
+        *asking.0.lock().expect("no holder panics"),
+        [call_key(&format!("{id}:a"), "oracle", &inputs_digest("\"why\""))]
+    );
     installation.stop().await;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use goalmill_common::call::{call_key, inputs_digest};
 use goalmill_common::command::Verb;
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::{Plan, Step};
@@ -79,9 +80,11 @@ async fn an_approval_of_a_call_comes_a_day_later_and_another_worker_goes_on() {
     world.cluster.start(Role::Worker);
     world.ask(&plan, None, Verb::ApproveStep { step: "a".into(), reason: "as agreed".into() }).await;
     world.await_end(&plan).await;
-    let call =
-        |name: &str, n: u32, attempt: u32| json!({"name": name, "key": format!("{plan}/a/{n}"), "attempt": attempt});
-    let expected = json!({"thought": call("think", 1, 1), "paid": call("pay", 3, 2), "attempt": 2});
+    let call = |name: &str, inputs: &str, attempt: u32| {
+        let key = call_key(&format!("{plan}:a"), name, &inputs_digest(inputs));
+        json!({"name": name, "key": key, "attempt": attempt})
+    };
+    let expected = json!({"thought": call("think", "x", 1), "paid": call("pay", "5", 2), "attempt": 2});
     assert_eq!(outputs(&world, &plan), expected);
     let usage = world.env.auditor().plans()[&plan].usage();
     assert_eq!(usage.cost, 1.0, "each call is paid once");

@@ -129,7 +129,7 @@ pub(super) type Fields = BTreeMap<String, Json>;
 /// Parses the answer of a successful call.
 ///
 /// - `step`: the step that the agent was asked to run.
-pub(crate) fn parse_answer(bytes: &[u8], form: AnswerForm, step: &StepId) -> Result<ExecutionResult, Failure> {
+pub fn parse_answer(bytes: &[u8], form: AnswerForm, step: &StepId) -> Result<ExecutionResult, Failure> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(empty("is empty"));
     }

@@ -15,9 +15,7 @@ use goalmill_common::task::Task;
 /// Identity of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallId {
-    /// Counted from 1 over the calls of the step.
-    pub n: u32,
-    /// `plan/step/n`: the same each time the call is made. Pass it to side effects.
+    /// The same each time the call is made, and that of no other call. Pass it to side effects.
     pub idempotency_key: String,
 }
 
@@ -43,6 +41,8 @@ impl CallUsage {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallResult {
     pub outcome: Json,
+    /// The failure that is recorded in place of the outcome: the call is not made again.
+    pub error: Option<Failure>,
     pub usage: CallUsage,
     /// The call was not made: an earlier attempt recorded this result.
     pub is_replayed: bool,
@@ -51,7 +51,7 @@ pub struct CallResult {
 impl CallResult {
     /// A result that was just obtained.
     pub fn new(outcome: impl Into<Json>, usage: CallUsage) -> Self {
-        Self { outcome: outcome.into(), usage, is_replayed: false }
+        Self { outcome: outcome.into(), error: None, usage, is_replayed: false }
     }
 }
 
@@ -67,33 +67,45 @@ pub struct IndependentCall<'a> {
     pub make: MakeCall<'a>,
 }
 
-/// The calls of one attempt. They are numbered and recorded one after the other.
+/// The calls of one attempt. They may run at the same time.
 #[async_trait]
 pub trait Calls: Send + Sync {
-    /// Returns the result of the next call, which is made by `make`.
+    /// Returns the result of a call, which is made by `make` unless an earlier attempt has recorded it.
     ///
     /// A failure is returned as it is and never kept: the next attempt makes the call again. What the caller can handle,
     /// such as the error of a tool, is a result.
     ///
     /// - `name`: what is called, for example `model` or `http_get`.
-    /// - `inputs`: text that identifies the inputs. The call is made again, and the recorded calls after it are
-    ///   dropped, if the recorded call has another name or other inputs.
-    async fn call<'a>(&'a self, name: &'a str, inputs: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure>;
+    /// - `inputs`: text that identifies the inputs. A recorded call is found by name, inputs and occurrence: the second
+    ///   call with the same name and inputs gets the result of the second one that was recorded.
+    async fn call<'a>(&'a self, name: &'a str, inputs: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure> {
+        let mut result = self.call_or_error(name, inputs, make).await?;
+        match result.error.take() {
+            Some(error) => Err(error),
+            None => Ok(result),
+        }
+    }
 
-    /// Returns the results of the next calls in their order, up to the first failure. Those that are not recorded are
-    /// made at the same time, so all of them may be in flight when a worker dies: pass calls that only read.
+    /// As [`Calls::call`], for calls whose failures are recorded too: the result has an `error`.
+    async fn call_or_error<'a>(
+        &'a self,
+        name: &'a str,
+        inputs: &'a str,
+        make: MakeCall<'a>,
+    ) -> Result<CallResult, Failure>;
+
+    /// Returns the results of several calls in their order, up to the first failure. Those that are not recorded are made
+    /// at the same time, so all of them may be in flight when a worker dies: pass calls that only read.
     async fn call_all<'a>(&'a self, calls: Vec<IndependentCall<'a>>) -> Vec<Result<CallResult, Failure>> {
-        let mut results = Vec::with_capacity(calls.len());
-        for IndependentCall { name, inputs, make } in calls {
-            results.push(self.call(name, inputs, make).await);
-            if results.last().is_some_and(Result::is_err) {
-                break;
-            }
+        let calls = calls.into_iter().map(|IndependentCall { name, inputs, make }| self.call(name, inputs, make));
+        let mut results = join_all(calls).await;
+        if let Some(first) = results.iter().position(Result::is_err) {
+            results.truncate(first + 1);
         }
         results
     }
 
-    /// Returns what the next call waits for: what a person decided or answered, or what a plan gave.
+    /// Returns what a call waits for: what a person decided or answered, or what a plan gave.
     ///
     /// Until it is there, this attempt ends: return the failure. The step then waits without a worker, and a later
     /// attempt gets the outcome here. It is described at [`goalmill_common::call::CallWaitKind`].
@@ -122,7 +134,7 @@ pub fn over_budget(name: &str, needs: CallNeeds) -> Failure {
     Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message)
 }
 
-/// Calls that are numbered and added up, and not kept.
+/// Calls that are added up, and not kept.
 pub struct UnrecordedCalls<'t> {
     task: &'t Task,
     last: AtomicU32,
@@ -147,16 +159,12 @@ impl<'t> UnrecordedCalls<'t> {
 
 #[async_trait]
 impl Calls for UnrecordedCalls<'_> {
-    async fn call<'a>(&'a self, _: &'a str, _: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure> {
+    async fn call_or_error<'a>(&'a self, _: &'a str, _: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure> {
         let n = self.last.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let idempotency_key = format!("{}/{}/{n}", self.task.plan, self.task.step);
-        let result = make(CallId { n, idempotency_key }).await?;
+        let result = make(CallId { idempotency_key }).await?;
         self.lock().add(&result.usage);
         Ok(result)
-    }
-
-    async fn call_all<'a>(&'a self, calls: Vec<IndependentCall<'a>>) -> Vec<Result<CallResult, Failure>> {
-        join_all(calls.into_iter().map(|call| self.call(call.name, call.inputs, call.make))).await
     }
 
     async fn wait<'a>(&'a self, name: &'a str, _: &'a str, _: CallWait) -> Result<CallResult, Failure> {

@@ -36,7 +36,7 @@ mod call;
 mod calls;
 mod feedback;
 
-pub use call::{AnswerForm, clip};
+pub use call::{AnswerForm, clip, parse_answer};
 pub use calls::{CallId, CallResult, CallUsage, Calls, IndependentCall, MakeCall, UnrecordedCalls, over_budget};
 pub use feedback::feedback_envelope;
 
@@ -76,7 +76,7 @@ impl ExecutionResult {
 /// Runs the tasks of one agent type. Implement it to embed a worker in your own program.
 #[async_trait]
 pub trait Executor: Send + Sync + 'static {
-    /// Runs one attempt. The future is dropped shortly after its time limit or a cancellation; `cancelled` fires first, so
+    /// Runs one attempt. A failure of class `lost` says that what ran it is gone. The future is dropped shortly after its time limit or a cancellation; `cancelled` fires first, so
     /// that it can clean up.
     async fn execute(
         &self,

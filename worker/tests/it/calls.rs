@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use goalmill_common::call::{CallWait, CallWaitKind, RecordedCall};
+use goalmill_common::call::{CallWait, CallWaitKind, RecordedCall, call_key, inputs_digest};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
 use goalmill_common::report::{Report, TokenSplit, What};
@@ -145,9 +145,9 @@ impl Called {
 async fn every_finished_call_is_reported_before_the_next_one_and_replayed_to_the_next_attempt() {
     let called = Called::new().await;
     let first = wanted(&json!([["model", "q", "one"], ["search", "x", {"hits": 2}]]));
-    let key = |n: u32| format!("{}/{}/{n}", first.plan, first.step);
+    let key = |name: &str, inputs: &str| call_key(&first.idempotency_key, name, &inputs_digest(inputs));
     let (recorded, last) = called.run(first.clone()).await;
-    assert_eq!(called.caller.made(), [key(1), key(2)]);
+    assert_eq!(called.caller.made(), [key("model", "q"), key("search", "x")]);
     let told: Vec<(u32, &str, Value)> =
         recorded.iter().map(|c| (c.n, c.name.as_str(), c.outcome.as_ref().expect("it has one").value())).collect();
     assert_eq!(told, [(1, "model", json!("one")), (2, "search", json!({"hits": 2}))]);
@@ -166,7 +166,7 @@ async fn every_finished_call_is_reported_before_the_next_one_and_replayed_to_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_name_or_other_inputs_end_the_replay() {
+async fn a_call_with_another_name_or_other_inputs_is_made_and_all_others_are_found() {
     for changed in [json!(["read", "x", 0]), json!(["search", "y", 0])] {
         let called = Called::new().await;
         let all = json!([["model", "q", 1], ["search", "x", 2], ["model", "q", 3]]);
@@ -175,36 +175,61 @@ async fn another_name_or_other_inputs_end_the_replay() {
         other[1] = changed;
         let again = Task { step: "b".into(), calls: recorded, ..wanted(&other) };
         let (recorded, last) = called.run(again).await;
-        assert_eq!(recorded.iter().map(|call| call.n).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(recorded.iter().map(|call| call.n).collect::<Vec<_>>(), [4]);
         let outputs = last.outputs.expect("it completed").value();
-        assert_eq!(outputs, json!([[1, true], [0, false], [3, false]]));
+        assert_eq!(outputs, json!([[1, true], [0, false], [3, true]]));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_at_once_are_recorded_in_their_order_whichever_ends_first() {
+async fn calls_at_the_same_time_are_recorded_as_they_end_and_found_by_their_occurrence() {
     let called = Called::new().await;
     let first = wanted(&json!({"at_once": [["a", 300], ["b", 200], ["c", 100]]}));
-    let key = |n: u32| format!("{}/{}/{n}", first.plan, first.step);
+    let digest = inputs_digest("x");
+    let inputs = [digest.clone(), format!("{digest}#2"), format!("{digest}#3")];
+    let key = |n: usize| call_key(&first.idempotency_key, "read", &inputs[n]);
     let (recorded, last) = called.run(first.clone()).await;
-    assert_eq!(called.caller.made(), [key(3), key(2), key(1)], "they were made at the same time");
-    let told = recorded.iter().map(|call| (call.n, call.outcome.as_ref().expect("it has one").value()));
-    assert_eq!(told.collect::<Vec<_>>(), [(1, json!("a")), (2, json!("b")), (3, json!("c"))]);
+    assert_eq!(called.caller.made(), [key(2), key(1), key(0)], "they were made at the same time");
+    let found = recorded.iter().map(|call| {
+        let outcome = call.outcome.as_ref().expect("it has one").value();
+        (call.n, call.inputs.clone().expect("it has some"), outcome)
+    });
+    let [one, two, three] = inputs.clone();
+    assert_eq!(found.collect::<Vec<_>>(), [(1, three, json!("c")), (2, two, json!("b")), (3, one, json!("a"))]);
     assert_eq!(last.outputs.expect("it completed").value(), json!([["a", false], ["b", false], ["c", false]]));
-    // Two are known: only the third one is made.
+    // Two are known: only the first one is made, with the key that it had.
     let known = recorded[..2].to_vec();
     let again = Task { step: "b".into(), calls: known, ..wanted(&json!({"at_once": [["x", 0], ["y", 0], ["z", 0]]})) };
+    let made_key = call_key(&again.idempotency_key, "read", &inputs[0]);
     let (recorded, last) = called.run(again).await;
-    assert_eq!((recorded.len(), recorded[0].n, called.caller.made().len()), (1, 3, 1));
-    assert_eq!(last.outputs.expect("it completed").value(), json!([["a", true], ["b", true], ["z", false]]));
+    assert_eq!((recorded.len(), recorded[0].n, called.caller.made()), (1, 3, vec![made_key]));
+    assert_eq!(last.outputs.expect("it completed").value(), json!([["x", false], ["b", true], ["c", true]]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_after_a_failed_call_is_recorded() {
+async fn calls_beside_one_that_fails_are_recorded() {
     let called = Called::new().await;
     let (recorded, last) = called.run(wanted(&json!({"at_once": [["a", 10], [null, 20], ["c", 0]]}))).await;
-    assert_eq!(recorded.iter().map(|call| call.n).collect::<Vec<_>>(), [1]);
+    let outcomes = recorded.iter().map(|call| call.outcome.as_ref().expect("it has one").value());
+    assert_eq!(outcomes.collect::<Vec<_>>(), [json!("c"), json!("a")]);
     assert_eq!((last.what, last.failure.expect("it failed").code.as_str()), (What::Failed, "NOTHING"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_call_recorded_by_another_program_is_found_by_its_place_among_them() {
+    let called = Called::new().await;
+    let known = |n: u32, outcome: &str| RecordedCall {
+        n,
+        name: "model".into(),
+        inputs: Some(inputs_digest("q")),
+        outcome: Some(json!(outcome).into()),
+        ..RecordedCall::default()
+    };
+    let all = json!([["model", "q", 0], ["model", "q", 0], ["model", "q", "new"]]);
+    let (recorded, last) = called.run(Task { calls: vec![known(1, "one"), known(2, "two")], ..wanted(&all) }).await;
+    assert_eq!(recorded.iter().map(|call| call.n).collect::<Vec<_>>(), [3]);
+    let outputs = last.outputs.expect("it completed").value();
+    assert_eq!(outputs, json!([["one", true], ["two", true], ["new", false]]));
 }
 
 #[tokio::test(start_paused = true)]

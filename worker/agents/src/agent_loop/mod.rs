@@ -56,9 +56,6 @@ pub(crate) struct AgentLoop<'a> {
     recorded: (TokenSplit, Usd),
     deadline: Instant,
     messages: Vec<Message>,
-    /// The text of the task. It identifies the calls of the model, because all other messages follow from recorded
-    /// calls.
-    task_text: String,
     invalid_answers: u32,
     /// The next reply must be an answer.
     must_answer: bool,
@@ -92,7 +89,7 @@ impl<'a> AgentLoop<'a> {
         let limits = &agent.settings.limits;
         let limit = SpendLimit { tokens: Some(limits.tokens), cost: limits.cost.map(Usd::from_dollars) };
         let task_text = render_task(agent, task);
-        let messages = vec![Message::system(system), Message::user(task_text.clone())];
+        let messages = vec![Message::system(system), Message::user(task_text)];
         Self {
             agent,
             task,
@@ -103,7 +100,6 @@ impl<'a> AgentLoop<'a> {
             recorded: (TokenSplit::default(), Usd::ZERO),
             deadline: Instant::now() + Duration::from_secs(limits.seconds),
             messages,
-            task_text,
             invalid_answers: 0,
             must_answer: false,
             is_told_to_call: false,
@@ -171,10 +167,11 @@ impl<'a> AgentLoop<'a> {
             };
             Box::pin(call) as futures_util::future::BoxFuture<'_, _>
         });
-        let called = timeout_at(self.deadline, self.calls.call(MODEL_CALL, &self.task_text, make)).await;
+        let conversation = self.conversation();
+        let called = timeout_at(self.deadline, self.calls.call(MODEL_CALL, &conversation, make)).await;
         let result = called.map_err(|_| self.out_of_time())?;
         if is_over.load(Ordering::Relaxed) {
-            return Err(self.end_over_budget(MODEL_CALL, &self.task_text, needs));
+            return Err(self.end_over_budget(MODEL_CALL, &conversation, needs));
         }
         let result = result?;
         self.count(&result);
@@ -182,6 +179,12 @@ impl<'a> AgentLoop<'a> {
             let message = format!("the recorded reply of the model cannot be read: {error}");
             Failure::new(FailureClass::Permanent, "CALL_INVALID", message)
         })
+    }
+
+    /// What identifies a call of the model: the conversation without the instructions of the agent, which may change while
+    /// the step runs.
+    fn conversation(&self) -> String {
+        serde_json::to_string(&self.messages[1..]).expect("messages always have a JSON form")
     }
 
     /// The share of the turns before this one.

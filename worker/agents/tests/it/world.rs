@@ -141,7 +141,12 @@ struct People<'t> {
 
 #[async_trait]
 impl Calls for People<'_> {
-    async fn call<'a>(&'a self, name: &'a str, inputs: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure> {
+    async fn call_or_error<'a>(
+        &'a self,
+        name: &'a str,
+        inputs: &'a str,
+        make: MakeCall<'a>,
+    ) -> Result<CallResult, Failure> {
         self.calls.call(name, inputs, make).await
     }
 
