@@ -15,7 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "scheduler/engine/src"
-PLANS = 2_000
+PLANS = 30_000
 # The comparison takes longer than the optimisation of the build.
 OPTIMISED = {**os.environ, "CARGO_PROFILE_DEV_OPT_LEVEL": "1"}
 
@@ -35,7 +35,8 @@ MUTANTS = [
     ("4.5 outputs of what is undone", "cleanup/done_work.rs", "Some(GivenOutputs::Unknown) => None,", "Some(GivenOutputs::Unknown | GivenOutputs::OfStep) => None,"),
     ("4.5 inputs that were sent", "render/mod.rs", "if step.ended > sent.seq {", "if step.ended > u64::MAX - 1 {"),
     ("4.3 what the cache gave is not undone", "cleanup/done_work.rs", "if completed.cache_key.is_none() {", "if completed.cache_key.is_none() | true {"),
-    ("4.4 kept plans end with the plan around them", "graph/unlock.rs", "if self.state.is_final() || self.state.is_kept() {", "if self.state.is_final() {"),
+    ("4.4 kept plans are undone with the plan around them", "sub_plan/kept_plans.rs", "KeptFate::Undone(outcome));",
+     "if outcome.cancelled.is_empty() { KeptFate::Released } else { KeptFate::Undone(outcome) });"),
     ("5.1 one event, one wait", "apply/plan.rs", "state.events.get_or_insert_default().take_inside(&taken.id)", "drop(taken.id.len())"),
     ("6.2 places", "budget/places.rs", "width < u32::MAX && taken_inside", "width == 0 && taken_inside"),
     ("6.2 resources", "budget/places.rs", "    is_free\n}", "    is_free | true\n}"),
