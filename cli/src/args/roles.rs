@@ -171,6 +171,10 @@ pub struct WorkerRunArgs {
     /// Unique id of the worker [default: host name and random characters].
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
+    /// Serves the agents of the program that has started this process, by frames over the standard streams. The packages
+    /// for Python and TypeScript use it.
+    #[arg(long, conflicts_with_all = ["agents", "demo", "model_agents", "slots"])]
+    pub bridge: bool,
 }
 
 #[derive(Debug, Subcommand)]

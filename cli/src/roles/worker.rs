@@ -29,6 +29,9 @@ pub async fn run(args: &WorkerRunArgs) -> CommandResult {
             ("worker.id", args.id.clone()),
         ],
     )?;
+    if args.bridge {
+        return super::bridge::run(loaded.settings).await;
+    }
     let (clock, random) = (Clock::system(), Random::system());
     let kinds = kinds(&loaded.settings, &clock, &random)?;
     let mut settings = loaded.settings.worker;

@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from goalmill import Agent, AsyncContext, Context, Fatal, Outcome, Partial, Retry, serve
+from goalmill import Agent, AsyncContext, Context, Fatal, Outcome, Partial, RateLimited, Retry, serve
 
 FOLDER = Path(os.environ["GOALMILL_VECTOR_DIR"])
 AGENTS: list[Agent] = []
@@ -43,7 +43,9 @@ def measure(text: str) -> dict[str, int]:
 
 @behaviour
 def fail_retry(after_ms: int | None = None) -> None:
-    raise Retry("try again", code="FLAKY", after=None if after_ms is None else after_ms / 1000)
+    if after_ms is not None:
+        raise RateLimited("try again", code="FLAKY", after=after_ms / 1000)
+    raise Retry("try again", code="FLAKY")
 
 
 @behaviour

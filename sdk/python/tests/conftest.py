@@ -93,7 +93,7 @@ class Installation:
             return {worker["worker"] for worker in listed if worker["worker"].startswith("py-")}
         before = workers()
         process = subprocess.Popen([python, str(path)], stdout=log, stderr=log,
-                                   env={**os.environ, "GOALMILL_REDIS_URL": self.redis_url, "GOALMILL_SERVER": self.url, **environment})
+                                   env={**os.environ, "GOALMILL_REDIS_URL": self.redis_url, "GOALMILL_SERVER": self.url, "GOALMILL_BINARY": BINARY, **environment})
         self.agents.append(process)
 
         def alive() -> bool:

@@ -10,9 +10,8 @@ import pydantic
 import pytest
 
 import goalmill.testing
-from goalmill import Agent, Context, Fatal, Failure, Partial, Retry
+from goalmill import Agent, Context, Fatal, Failure, Partial, RateLimited, Retry
 from goalmill.attempt import text_of
-from goalmill.connection import connect
 from goalmill.errors import body_of
 
 from conftest import ROOT
@@ -118,33 +117,9 @@ def test_wrong_declarations_are_refused_at_once() -> None:
 
 
 def test_failures_say_what_follows() -> None:
-    assert Retry(after=5).body() == {"class": "rate_limited", "code": "RETRY", "message": "try again", "retry_after_ms": 5000}
     assert Retry("later").body()["class"] == "transient"
     assert Fatal("no", code="NO").body() == {"class": "permanent", "code": "NO", "message": "no"}
     assert [e.code for e in Partial({}, "one is down", Failure("x", code="Y")).errors] == ["INCOMPLETE", "Y"]
-
-
-@pytest.mark.parametrize("url", ["redis://h:1/2", "rediss://u:p@h:1", "unix:///tmp/x.sock", "redis+sentinel://:p@a:1,b:2/main/3"])
-def test_addresses_of_redis(url: str) -> None:
-    assert connect(url) is not None
-
-
-def test_a_sentinel_address_needs_a_service() -> None:
-    with pytest.raises(ValueError, match="names no service"):
-        connect("redis+sentinel://a:1,b:2")
-
-
-def options(client: Any) -> dict[str, Any]:
-    found: dict[str, Any] = client.connection_pool.connection_kwargs
-    return found
-
-
-def test_options_of_sentinel_addresses() -> None:
-    client = connect("rediss+sentinel://ann:p%40ss@a:1,b/main/3?sentinel_password=q")
-    assert (options(client)["username"], options(client)["password"], options(client)["db"]) == ("ann", "p@ss", 3)
-    sentinels = client.connection_pool.sentinel_manager.sentinels
-    assert [(options(s)["host"], options(s)["port"]) for s in sentinels] == [("a", 1), ("b", 26379)]
-    assert {options(s)["password"] for s in sentinels} == {"q"}
 
 
 def test_the_page_lists_the_public_names() -> None:
@@ -169,7 +144,7 @@ class NoBody(Fatal):
     (Fatal("x", code=None), "permanent", "FAILED", "x"),  # type: ignore[arg-type]
     (Fatal("x", code=404), "permanent", "404", "x"),  # type: ignore[arg-type]
     (Retry(OSError("down")), "transient", "RETRY", "down"),
-    (Retry("later", after=datetime.timedelta(seconds=1)), "rate_limited", "RETRY", "later"),
+    (RateLimited("later", after=datetime.timedelta(seconds=1)), "rate_limited", "RETRY", "later"),
     (ValueError("a\udcff"), "transient", "AGENT_EXCEPTION", "ValueError: a[?]"),
     (NoText(), "transient", "AGENT_EXCEPTION", "NoText: a NoText without a text"),
     (NoBody(), "permanent", "AGENT_EXCEPTION", "NoBody has no usable form: .*"),

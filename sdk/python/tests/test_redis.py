@@ -4,10 +4,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 
-from goalmill import Agent, Goalmill, Plan, Step, Worker
+from goalmill import Goalmill, Plan, Step
 
 from conftest import BINARY, LIMIT_S, Installation, free_port, start_redis, until
 
@@ -84,7 +82,8 @@ def test_a_drained_worker_finishes_what_it_has(installation: Installation, serve
 def test_a_worker_connects_over_tls(tmp_path: Path, stack: contextlib.ExitStack) -> None:
     key, certificate, port, tls = tmp_path / "key.pem", tmp_path / "cert.pem", free_port(), free_port()
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", certificate,
-                    "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+                    "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+                    "-addext", "basicConstraints=critical,CA:FALSE"], check=True, capture_output=True)
     ending(stack, start_redis(tmp_path, port, "--tls-port", str(tls), "--tls-cert-file", certificate, "--tls-key-file", key,
                               "--tls-auth-clients", "no", "--requirepass", "s3cret"))
     installation = Installation(tmp_path, f"redis://:s3cret@127.0.0.1:{port}")
@@ -92,12 +91,12 @@ def test_a_worker_connects_over_tls(tmp_path: Path, stack: contextlib.ExitStack)
     address = f"rediss://:s3cret@localhost:{tls}"
     (tmp_path / "refused.py").write_text(ECHO)
     with open(tmp_path / "refused.log", "wb") as log:
-        environment = {**os.environ, "GOALMILL_REDIS_URL": address}
+        environment = {**os.environ, "GOALMILL_REDIS_URL": address, "GOALMILL_BINARY": BINARY}
         refused = ending(stack, subprocess.Popen([sys.executable, tmp_path / "refused.py"], env=environment, stderr=log))
-    until(lambda: "certificate verify failed" in (tmp_path / "refused.log").read_text())
+    until(lambda: "certificate" in (tmp_path / "refused.log").read_text())
     refused.send_signal(signal.SIGTERM)
     assert refused.wait(LIMIT_S) == 0
-    installation.agent(ECHO, GOALMILL_REDIS_URL=f"{address}?ssl_ca_certs={certificate}")
+    installation.agent(ECHO, GOALMILL_REDIS_URL=address, SSL_CERT_FILE=str(certificate))
     assert said(installation.server, "hello") == {"text": "hello"}
 
 
@@ -137,60 +136,9 @@ def test_a_worker_follows_sentinel_to_the_new_primary(tmp_path: Path, stack: con
     assert said(installation.server, "after") == {"text": "after"}
 
 
-class Proxy:
-    """Forwards to Redis. After the first reply with a task, the next request of that connection gets no answer but its end."""
-
-    def __init__(self, port: int) -> None:
-        self.port, self.cut = port, threading.Event()
-        self.delivered = threading.Event()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"redis://127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, server = self.listener.accept()[0], socket.create_connection(("127.0.0.1", self.port))
-                threading.Thread(target=self.pump, args=(client, server, False), daemon=True).start()
-                threading.Thread(target=self.pump, args=(server, client, True), daemon=True).start()
-
-    def pump(self, source: socket.socket, sink: socket.socket, is_reply: bool) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                if not is_reply and self.delivered.is_set() and not self.cut.is_set() and b"ZRANGEBYSCORE" in data:
-                    self.cut.set()
-                    break
-                if is_reply and b'"token"' in data:
-                    self.delivered.set()
-                sink.sendall(data)
-        for one in (source, sink):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-
-
-def test_a_task_that_was_read_while_redis_broke_is_given_back(installation: Installation, server: Goalmill, stack: contextlib.ExitStack) -> None:
-    agent, begun = Agent("py_leak"), list[int]()
-
-    @agent.action
-    def work(n: int) -> int:
-        begun.append(n)
-        return n
-    proxy = Proxy(installation.redis_port)
-    stack.callback(proxy.listener.close)
-    worker = Worker(agent, slots=1, url=proxy.url)
-    worker.start()
-    stack.callback(lambda: (worker.drain(), worker.wait()))
-    with Plan("leak") as plan:
-        Step("s", work, inputs={"n": 1})
-    run = server.submit(plan)
-    assert run.result(60) == 1 and begun == [1] and proxy.cut.is_set()
-    until(lambda: worker.busy == 0 and not worker.held)
-    assert {event.type for event in run.events()} & {"step_released", "step_retrying"}
-
-
 ODD = '''
 import datetime, os, sys
-from goalmill import Agent, AsyncContext, Context, Fatal, Outcome, Partial, Retry
+from goalmill import Agent, AsyncContext, Context, Fatal, Outcome, Partial, RateLimited, Retry
 odd = Agent("py_odd")
 
 class NoText(Exception):
@@ -208,7 +156,7 @@ def raiser(name, error):
 
 raiser("fatal", Fatal(ValueError("bad")))
 raiser("retry", Retry(OSError("down")))
-raiser("after", Retry("later", after=datetime.timedelta(milliseconds=1)))
+raiser("after", RateLimited("later", after=datetime.timedelta(milliseconds=1)))
 raiser("code", Fatal("x", code=None))
 raiser("number", Fatal("x", code=404))
 raiser("text", NoText())
@@ -260,7 +208,7 @@ odd.serve(slots=2)
 '''
 FAILURES = {"fatal": "FAILED", "retry": "RETRY", "code": "FAILED", "number": "404", "text": "AGENT_EXCEPTION", "fields": "AGENT_EXCEPTION",
             "surrogate": "AGENT_EXCEPTION", "exit": "AGENT_EXCEPTION", "nan": "ANSWER_INVALID", "part": "ANSWER_INVALID",
-            "call": "ANSWER_INVALID", "nested": "CALL_INVALID", "leaves": "AGENT_EXCEPTION"}
+            "call": "ANSWER_INVALID", "leaves": "AGENT_EXCEPTION"}
 
 
 def test_whatever_an_agent_raises_or_reports_ends_its_attempt_once(server: Goalmill, agent: Start) -> None:
@@ -274,11 +222,11 @@ def test_whatever_an_agent_raises_or_reports_ends_its_attempt_once(server: Goalm
     assert {name: failure["code"] for name, failure in failures.items()} == FAILURES
     assert all(failure["message"] for failure in failures.values()) and {step["attempt"] for step in run.view()["steps"]} == {1}
     with Plan("fine") as fine:
-        for name in ("nothing", "progress", "partial", "ok"):
+        for name in ("nothing", "nested", "progress", "partial", "ok"):
             Step(name, "py_odd", action=name, retry=0)
     after = server.submit(fine)
     after.wait(60)
-    assert after.results()["results"] == {"nothing": {}, "progress": {"ok": 1}, "partial": {"a": 1}, "ok": {"ok": 1}}
+    assert after.results()["results"] == {"nothing": {}, "nested": {"v": 6}, "progress": {"ok": 1}, "partial": {"a": 1}, "ok": {"ok": 1}}
     with Plan("late") as late:
         Step("late", "py_odd", action="after", retry=0)
     told = server.submit(late)

@@ -48,12 +48,13 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ),
     ("worker/demo", &["common", "llm", "worker"], REDIS),
     ("worker/launcher", &[], IO),
+    ("worker/bridge", &["common", "worker"], REDIS),
     ("worker/mcp", &["common", "http", "worker"], REDIS),
     (
         "cli",
         &[
-            "agents", "archive", "common", "broker", "client", "demo", "engine", "expression", "http", "launcher",
-            "llm", "mcp-server", "plan", "planning", "scheduler", "testkit", "worker",
+            "agents", "archive", "bridge", "common", "broker", "client", "demo", "engine", "expression", "http",
+            "launcher", "llm", "mcp-server", "plan", "planning", "scheduler", "testkit", "worker",
         ],
         &["redis", "deadpool", "axum"],
     ),

@@ -3,57 +3,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import hashlib
 import inspect
 import json
 import logging
-import threading
-import time
 import typing
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypedDict, TypeVar, overload
 
-from .errors import ConstraintViolation, Fatal, PlanFailed, Stopped, Suspended, Undecided, body_of, plain
+from .errors import Fatal, PlanFailed, Stopped, Suspended, Undecided, body_of, failure_of, plain
+from .outcome import Budget, Outcome
 from .schema import convert, to_json
 from .threaded import threaded
 
 if TYPE_CHECKING:
-    from .attempt import Attempt
+    from .attempt import Answer, Attempt
 
 P = ParamSpec("P")
 T = TypeVar("T")
 NAME_MAX = 200
-#: US dollars, or tokens, that one report may say.
-USED_MAX = 10**15
 _KEY = "idempotency_key"
-
-
-class Outcome(Generic[T]):
-    """The value of a call with what it used up: return it from the function that `ctx.call` makes.
-
-    - `cost`: US dollars. `prompt_tokens`, `completion_tokens`: of a language model.
-    """
-
-    def __init__(self, value: T, *, cost: float = 0.0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
-        self.value, self.cost = value, cost
-        self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
-
-    def used(self) -> dict[str, Any]:
-        """The fields of a report for what was used up; `Fatal` (`ANSWER_INVALID`) if a number cannot be kept."""
-        self._check("cost", int, float)
-        self._check("prompt_tokens", int)
-        self._check("completion_tokens", int)
-        usage = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
-        return ({"cost": self.cost} if self.cost else {}) | ({"usage": usage} if any(usage.values()) else {})
-
-    def _check(self, name: str, *kinds: type[int] | type[float]) -> None:
-        value: Any = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value <= USED_MAX:
-            expected = "a number" if float in kinds else "an integer"
-            raise Fatal(f"`{name}` must be {expected} from 0 to 10^15, it is {plain(value)} ({type(value).__name__})", code="ANSWER_INVALID")
 
 
 class Decision(TypedDict, total=False):
@@ -71,177 +41,8 @@ class PlanOutcome(TypedDict, total=False):
     outputs: Any
 
 
-class Budget:
-    """The most that new calls of this attempt may use up; `None` is no limit."""
-
-    def __init__(self, given: Mapping[str, Any] | None) -> None:
-        given = given or {}
-        self.tokens: int | None = given.get("tokens")
-        self.cost: float | None = given.get("cost")
-        self.last = bool(given.get("last"))
-
-    def has_room(self, tokens: int, cost: float) -> bool:
-        return (self.tokens is None or tokens <= self.tokens) and (self.cost is None or cost <= self.cost)
-
-    def subtract(self, outcome: Outcome[Any]) -> None:
-        if self.tokens is not None:
-            self.tokens -= outcome.prompt_tokens + outcome.completion_tokens
-        if self.cost is not None:
-            self.cost -= outcome.cost
-
-
-class Call:
-    """One numbered call: to be made, or recorded by an earlier attempt."""
-
-    def __init__(self, n: int, name: str, inputs: str, recorded: dict[str, Any] | None) -> None:
-        self.n, self.name, self.inputs, self.recorded = n, name, inputs, recorded
-        self.is_over = False
-        self.started_ms = int(time.time() * 1000)
-        self.taken: Future[None] = Future()
-        self.report: dict[str, Any] | None = None
-        self.blobs: list[tuple[str, str]] = []
-
-
-#: The call whose function runs here, and whose calls it belongs to.
-_made_here: contextvars.ContextVar[tuple[Calls, Call] | None] = contextvars.ContextVar("goalmill_call", default=None)
-
-
-class Calls:
-    """The calls of one attempt. They are reported in the order of their numbers, whatever the order of their ends."""
-
-    def __init__(self, attempt: Attempt) -> None:
-        self.attempt = attempt
-        self.lock = threading.Lock()
-        self.known: list[dict[str, Any]] = list(attempt.task.get("calls") or [])
-        self.last = self.bytes = 0
-        self.open: dict[int, Call] = {}
-
-    def begin(self, name: str, inputs: Any) -> Call:
-        """Numbers the next call. One that differs from the recorded one makes that and all later ones void."""
-        if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX:
-            raise Fatal(f"the name of a call must have 1 to {NAME_MAX} characters", code="CALL_INVALID")
-        here = _made_here.get()
-        if here is not None and here[0] is self and not here[1].is_over:
-            message = (f"call `{name}` is made inside the function of call `{here[1].name}`: durable calls cannot be nested, "
-                       "make one after the other")
-            raise self.refuse(Fatal(message, code="CALL_INVALID"))
-        text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
-        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-        most = self.attempt.limits.calls_max
-        with self.lock:
-            n = self.last + 1
-            recorded = self.known[self.last] if self.last < len(self.known) else None
-            if recorded and (recorded.get("name"), recorded.get("inputs")) != (name, digest):
-                del self.known[self.last:]
-                recorded = None
-            if n > most:
-                raise self.refuse(Fatal(f"the step made more than {most} calls (`limits.calls_max`)", code="CALLS_EXCEEDED"))
-            self.last = n
-            call = Call(n, name, digest, recorded)
-            if not recorded:
-                self.open[n] = call
-            return call
-
-    def refuse(self, failure: Fatal) -> Fatal:
-        """Ends the attempt: a call that the log cannot have is not made, or would be made again, whatever the agent does next."""
-        self.attempt.stop("failed", {"failure": body_of(failure)})
-        return failure
-
-    @contextlib.contextmanager
-    def making(self, call: Call) -> Iterator[None]:
-        """The function of a call runs: no other call may begin in it."""
-        before = _made_here.set((self, call))
-        try:
-            yield
-        finally:
-            call.is_over = True
-            _made_here.reset(before)
-
-    def key(self, call: Call) -> str:
-        return f"{self.attempt.task['plan']}/{self.attempt.task['step']}/{call.n}"
-
-    def replays_next(self) -> bool:
-        return self.last < len(self.known)
-
-    def finish(self, call: Call, made: Outcome[Any] | Fatal) -> Any:
-        """Records a call; `call.taken` ends when Redis has the report. Returns the outcome as JSON."""
-        try:
-            value = self._recordable(call, made)
-        except BaseException as error:
-            self.abandon(call)
-            if isinstance(error, Fatal):
-                self.refuse(error)
-            raise
-        self._send_finished()
-        return value
-
-    def _recordable(self, call: Call, made: Outcome[Any] | Fatal) -> Any:
-        body: dict[str, Any] = {"n": call.n, "name": call.name, "inputs": call.inputs,
-                                "started_ms": call.started_ms, "finished_ms": int(time.time() * 1000)}
-        if isinstance(made, Fatal):
-            call.report = {**body, "error": body_of(made)}
-            return None
-        used, value = made.used(), to_json(made.value, nesting_max=self.attempt.limits.nesting_max)
-        outcome, call.blobs, size = self.attempt.storable_outcome(value)
-        with self.lock:
-            self.bytes += size + len(call.name)
-            self.attempt.budget.subtract(made)
-            if self.bytes > (most := self.attempt.limits.calls_bytes_max):
-                raise Fatal(f"the calls of the step have more than {most} bytes (`limits.calls_bytes_max`)", code="CALLS_EXCEEDED")
-        call.report = {**body, "outcome": outcome, **used}
-        return value
-
-    def abandon(self, call: Call) -> None:
-        """A call that failed without a record: its number is free if it was the last, else later calls stay unrecorded."""
-        with self.lock:
-            if call.n == self.last:
-                self.last -= 1
-                self.open.pop(call.n, None)
-                return
-        self._send_finished(abandoned=call.n)
-
-    def _send_finished(self, abandoned: int | None = None) -> None:
-        with self.lock:
-            while self.open:
-                first = self.open[min(self.open)]
-                if first.report is None and first.n != abandoned:
-                    return
-                del self.open[first.n]
-                if first.n == abandoned:
-                    for later in self.open.values():  # a gap: they cannot be recorded
-                        if later.taken.set_running_or_notify_cancel():
-                            later.taken.set_result(None)
-                    self.open.clear()
-                    return
-                self.attempt.send("call", {"call": first.report}, first.blobs, first.taken)
-
-    def wait(self, kind: str, text: str, limit: float | None, failed: type[Fatal], **fields: Any) -> dict[str, Any]:
-        """The outcome of a wait, or `Suspended`. `limit`: seconds. `failed`: what an outcome with `error` raises."""
-        fields |= {"limit_ms": None if limit is None else round(limit * 1000)}
-        wait = {"for": kind, "text": text, **{name: value for name, value in fields.items() if value is not None}}
-        call = self.begin(f"{kind} {text}"[:NAME_MAX], wait)
-        if call.recorded is None:
-            raise Suspended({"n": call.n, "name": call.name, "inputs": call.inputs, "wait": wait})
-        found = self.attempt.resolve(call.recorded.get("outcome"))
-        outcome: dict[str, Any] = found if isinstance(found, dict) else {}
-        if error := outcome.get("error"):
-            raise failed(error.get("message", "no decision"), code=error.get("code", "UNDECIDED"))
-        return outcome
-
-    def reserve(self, tokens: int, cost: float) -> None:
-        budget = self.attempt.budget
-        if self.replays_next() or budget.has_room(tokens, cost):
-            return
-        text = f"the next call may use up {tokens} tokens and {cost} dollars"
-        if budget.last:
-            raise ConstraintViolation(f"{text}, which is over the budget of the plan", code="BUDGET_EXCEEDED")
-        wait = {"for": "budget", "text": text, "needs": {"tokens": tokens, "cost": cost}}
-        call = self.begin("budget", wait)
-        raise Suspended({"n": call.n, "name": call.name, "inputs": call.inputs, "wait": wait})
-
-
-def _prepared(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, bool]:
-    """Of a function and its arguments: the inputs as JSON, the type of its value, whether it takes the key of the call."""
+def _inputs(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any, bool]:
+    """Of a function and its arguments: what identifies the inputs, the type of its value, whether it takes the key of the call."""
     try:
         inputs = [to_json(list(args)), to_json(kwargs)]
     except Fatal as error:
@@ -253,17 +54,74 @@ def _prepared(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
         returns = typing.get_type_hints(getattr(fn, "__func__", fn)).get("return", Any)
     if typing.get_origin(returns) is Outcome:
         returns = typing.get_args(returns)[0]
-    return inputs, returns, takes_key
+    return _text(inputs), returns, takes_key
 
 
-def _outcome(value: Any) -> Outcome[Any] | Fatal:
-    return value if isinstance(value, Outcome) else Outcome(value)
+def _text(inputs: Any) -> str:
+    text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _value(made: Outcome[Any] | Fatal, value: Any, returns: Any) -> Any:
-    if isinstance(made, Fatal):
-        raise made
-    return convert(value, returns)
+def _found(answer: Answer) -> dict[str, Any]:
+    """The answer to a frame about a call; raises what ends the attempt, and the recorded failure of the call."""
+    kind, body = answer
+    if kind == "stop":
+        raise Stopped
+    if kind == "suspended":
+        raise Suspended
+    if error := body.get("error"):
+        raise failure_of(error)
+    return body
+
+
+class _Call:
+    """A durable call between its steps: ask for the recorded outcome, make it, record it."""
+
+    def __init__(self, attempt: Attempt, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX:
+            raise Fatal(f"the name of a call must have 1 to {NAME_MAX} characters", code="CALL_INVALID")
+        self.attempt, self.fn, self.args, self.kwargs = attempt, fn, args, kwargs
+        inputs, self.returns, self.takes_key = _inputs(fn, args, kwargs)
+        self.number, self.asked = attempt.ask("call", name=plain(name), inputs=inputs)
+
+    def is_recorded(self, answer: Answer) -> bool:
+        """Whether an earlier attempt has recorded the outcome; raises a recorded failure."""
+        self.answer = _found(answer)
+        return "key" not in self.answer
+
+    def recorded(self) -> Any:
+        return convert(self.answer.get("outcome"), self.returns)
+
+    def make(self) -> Any:
+        return self.fn(*self.args, **self.kwargs, **({_KEY: self.answer["key"]} if self.takes_key else {}))
+
+    def abandon(self) -> None:
+        """It failed: it is not recorded, and the next try has the same key."""
+        self.attempt.tell("abandoned", call=self.number)
+
+    def record(self, value: Any) -> Future[Answer]:
+        """Sends the value, or a failure that is recorded; the frame that answers says that Redis has it."""
+        try:
+            if isinstance(value, Fatal):
+                self.made: Any = value
+                return self.attempt.ask_again(self.number, "made", error=body_of(value))
+            outcome = value if isinstance(value, Outcome) else Outcome(value)
+            used, self.made = outcome.used(), to_json(outcome.value)
+        except BaseException as error:
+            self.abandon()
+            if isinstance(error, Fatal):
+                self.attempt.fail(error)  # it would be made again, whatever the agent does with the error
+                self.attempt.stop()
+            raise
+        self.attempt.budget.subtract(outcome)
+        return self.attempt.ask_again(self.number, "made", outcome=self.made, **used)
+
+    def value(self, answer: Answer) -> Any:
+        """The value, once it is recorded."""
+        _found(answer)
+        if isinstance(self.made, Fatal):
+            raise self.made
+        return convert(self.made, self.returns)
 
 
 class BaseContext:
@@ -271,7 +129,6 @@ class BaseContext:
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._calls = Calls(attempt)
         task = attempt.task
         #: The task as it came, see docs/protocol.md.
         self.task: Mapping[str, Any] = task
@@ -302,7 +159,7 @@ class BaseContext:
         """Ends the attempt without an outcome: it comes by the callback, and no worker waits for it."""
         if self.callback is None:
             raise Fatal("the step has no `callback=True`", code="CALLBACK_MISSING")
-        raise Suspended({"n": 0, "name": "callback", "wait": {"for": "callback", "text": "an outcome by callback"}})
+        raise Suspended(is_accepted=True)
 
     @property
     def deadline(self) -> float:
@@ -316,7 +173,8 @@ class BaseContext:
 
     def progress(self, share: float, message: str | None = "") -> None:
         """Shows how far it is, 0 to 1; only the newest is sent. The lease is extended without it."""
-        self._attempt.progress = (min(1.0, max(0.0, float(share))), "" if message is None else plain(message))
+        shown = "" if message is None else plain(message)[:500]
+        self._attempt.tell("progress", share=min(1.0, max(0.0, float(share))), message=shown)
 
     def usage(self, *, cost: float = 0.0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
         """Adds what the attempt has used up outside of calls; `Fatal` (`ANSWER_INVALID`) if a number cannot be kept."""
@@ -342,48 +200,52 @@ class Context(BaseContext):
         """Makes a durable call: recorded when it is done, and given back to later attempts instead of made again.
 
         Arguments and value are JSON, dataclasses or pydantic models. A parameter `idempotency_key` of the function gets
-        the key of the call (`plan/step/n`). `Fatal` is recorded too; after any other exception the call is made again.
+        the key of the call. `Fatal` is recorded too; after any other exception the call is made again.
         """
         self._check()
-        inputs, returns, takes_key = _prepared(fn, args, kwargs)
-        call = self._calls.begin(name, inputs)
-        if call.recorded is not None:
-            return convert(self._attempt.replayed(call.recorded), returns)
+        call = _Call(self._attempt, name, fn, args, kwargs)
+        if call.is_recorded(call.asked.result()):
+            return call.recorded()
+        made: Any
         try:
-            with self._calls.making(call):
-                made = _outcome(fn(*args, **kwargs, **({_KEY: self._calls.key(call)} if takes_key else {})))
+            made = call.make()
         except Fatal as error:
             made = error
         except BaseException:
-            self._calls.abandon(call)
+            call.abandon()
             raise
-        value = self._calls.finish(call, made)
-        self._taken(call)
-        return _value(made, value, returns)
+        return call.value(call.record(made).result())
 
-    def _taken(self, call: Call) -> None:
-        while True:
-            try:
-                return call.taken.result(timeout=0.2)
-            except FutureTimeout:
-                self._check()
+    def _wait(self, kind: str, text: str, limit: float | None, failed: type[Fatal], **fields: Any) -> dict[str, Any]:
+        """The outcome of a wait, or `Suspended`. `limit`: seconds. `failed`: what an outcome with `error` raises."""
+        self._check()
+        fields |= {"limit_ms": None if limit is None else round(limit * 1000)}
+        wait = {"for": kind, "text": plain(text), **{name: value for name, value in fields.items() if value is not None}}
+        _, asked = self._attempt.ask("wait", name=plain(f"{kind} {text}")[:NAME_MAX], inputs=_text(wait), wait=wait)
+        found = _found(asked.result()).get("outcome")
+        outcome: dict[str, Any] = found if isinstance(found, dict) else {}
+        if isinstance(error := outcome.get("error"), dict):
+            raise failed(error.get("message", ""), code=error.get("code", "FAILED"))
+        if error is not None:
+            raise failed(error, code="UNDECIDED")
+        return outcome
 
     def approve(self, text: str, *, limit: float | None = None) -> Decision:
         """Asks a person to approve. The attempt ends here, and the next one gets the decision.
 
-        - `limit`: seconds to wait for it; then `Undecided` is raised.
+        - `limit`: seconds to wait for it; then it is refused.
         """
-        return typing.cast(Decision, self._calls.wait("approval", text, limit, Undecided))
+        return typing.cast(Decision, self._wait("approval", text, limit, Undecided))
 
     def ask(self, text: str, *, schema: Any = None, limit: float | None = None) -> Any:
-        """Asks a person; returns the answer, which matches `schema`."""
-        return self._calls.wait("answer", text, limit, Undecided, schema=schema).get("answer")
+        """Asks a person; returns the answer, which matches `schema`. `Undecided` after `limit` seconds without one."""
+        return self._wait("answer", text, limit, Undecided, schema=schema).get("answer")
 
     def submit_plan(self, plan: Any, *, inputs: Any = None, text: str = "", limit: float | None = None) -> PlanOutcome:
         """Runs a plan inside the step; returns how it ended. `PlanFailed` if it did not complete."""
         document = to_json(plan)
         text = text or str(document.get("name") or "a plan of the step")
-        return typing.cast(PlanOutcome, self._calls.wait("plan", text, limit, PlanFailed, plan=document, inputs=to_json(inputs)))
+        return typing.cast(PlanOutcome, self._wait("plan", text, limit, PlanFailed, plan=document, inputs=to_json(inputs)))
 
     def wait_event(self, name: str, *, key: str | None = None, schema: Any = None, timeout: float | None = None,
                    default: Any = None) -> Any:
@@ -398,7 +260,8 @@ class Context(BaseContext):
 
     def reserve(self, *, tokens: int = 0, cost: float = 0.0) -> None:
         """Goes on if the budget has room for the next call, which may use up so much; else waits for room without a worker."""
-        self._calls.reserve(tokens, cost)
+        self._check()
+        _found(self._attempt.ask("reserve", tokens=tokens, cost=cost)[1].result())
 
     def sleep(self, seconds: float) -> None:
         """Waits, and ends at once if the attempt is stopped."""
@@ -412,7 +275,6 @@ class AsyncContext(BaseContext):
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt)
         self.sync = Context(attempt)
-        self.sync._calls = self._calls
 
     @overload
     async def call(self, name: str, fn: Callable[P, Awaitable[Outcome[T]]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
@@ -421,31 +283,24 @@ class AsyncContext(BaseContext):
     @overload
     async def call(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def call(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """As `Context.call`; the function may be async. Calls that run at the same time are numbered in the order of starting."""
+        """As `Context.call`; the function may be async. Calls may run at the same time."""
         self._check()
-        inputs, returns, takes_key = _prepared(fn, args, kwargs)
-        call = self._calls.begin(name, inputs)
-        if call.recorded is not None:
-            return convert(await asyncio.to_thread(self._attempt.replayed, call.recorded), returns)
+        call = _Call(self._attempt, name, fn, args, kwargs)
+        if call.is_recorded(await asyncio.wrap_future(call.asked)):
+            return call.recorded()
+        made: Any
         try:
-            with self._calls.making(call):
-                value = fn(*args, **kwargs, **({_KEY: self._calls.key(call)} if takes_key else {}))
-                made = _outcome(await value if inspect.isawaitable(value) else value)
+            made = call.make()
+            made = await made if inspect.isawaitable(made) else made
         except Fatal as error:
             made = error
         except BaseException:
-            self._calls.abandon(call)
+            call.abandon()
             raise
-        outcome = self._calls.finish(call, made)
-        await asyncio.wrap_future(call.taken)
-        return _value(made, outcome, returns)
+        return call.value(await asyncio.wrap_future(call.record(made)))
 
     approve, ask = threaded(Context.approve), threaded(Context.ask)
-    submit_plan, wait_event = threaded(Context.submit_plan), threaded(Context.wait_event)
-
-    async def reserve(self, *, tokens: int = 0, cost: float = 0.0) -> None:
-        """As `Context.reserve`."""
-        self._calls.reserve(tokens, cost)
+    submit_plan, wait_event, reserve = threaded(Context.submit_plan), threaded(Context.wait_event), threaded(Context.reserve)
 
     async def sleep(self, seconds: float) -> None:
         """Waits."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Mapping
 from typing import Any
 
 CLASSES = {"transient", "rate_limited", "timeout", "permanent", "constraint_violation"}
@@ -28,6 +29,13 @@ def body_of(failure: BaseException) -> dict[str, Any]:
     except Exception as error:
         message = f"{type(failure).__name__} has no usable form: {type(error).__name__}: {plain(error)}"
         return {"class": "permanent", "code": "AGENT_EXCEPTION", "message": message[:MESSAGE_MAX], "effect": "unknown"}
+
+
+def failure_of(body: Mapping[str, Any]) -> Failure:
+    """A failure that was recorded."""
+    kinds = {"constraint_violation": ConstraintViolation, "transient": Retry, "timeout": Retry, "rate_limited": RateLimited}
+    kind: type[Failure] = kinds.get(body.get("class", ""), Fatal)
+    return kind(body.get("message", ""), code=body.get("code", "FAILED"), effect=body.get("effect"))
 
 
 class Failure(Exception):
@@ -57,8 +65,7 @@ class Failure(Exception):
 
 
 class Retry(Failure):
-    """Another attempt may succeed. With `after` (seconds, or a `timedelta`) it starts so much later at the earliest, and no
-    retry is used."""
+    """Another attempt may succeed. With `after` (seconds, or a `timedelta`) it starts so much later at the earliest."""
 
     failure_class = "transient"
 
@@ -69,12 +76,16 @@ class Retry(Failure):
         if seconds is not None and not math.isfinite(seconds):
             raise ValueError(f"`after` is {seconds}: it must be a number of seconds")
         self.after = seconds
-        if seconds is not None:
-            self.failure_class = "rate_limited"
 
     def body(self) -> dict[str, Any]:
         wait = {} if self.after is None else {"retry_after_ms": max(0, round(self.after * 1000))}
         return {**super().body(), **wait}
+
+
+class RateLimited(Retry):
+    """The service behind the agent asks to wait: all tasks of the agent type are held for `after` seconds, and no retry is used."""
+
+    failure_class = "rate_limited"
 
 
 class Fatal(Failure):
@@ -109,11 +120,12 @@ class Stopped(BaseException):
 
 
 class Suspended(BaseException):
-    """A call waits for a person, a plan or the budget: the attempt ends here. Agents let it pass."""
+    """A call waits for a person, a plan or the budget, or the outcome comes by callback: the attempt ends here. Agents let it
+    pass."""
 
-    def __init__(self, call: dict[str, Any]) -> None:
-        super().__init__(call["name"])
-        self.call = call
+    def __init__(self, is_accepted: bool = False) -> None:
+        super().__init__("the attempt waits")
+        self.is_accepted = is_accepted
 
 
 class ApiError(Exception):

@@ -6,26 +6,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
+import itertools
 import queue
-import shutil
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from .agent import Agent
-from .attempt import Attempt, read_task, text_of
+from .attempt import Attempt, text_of
 from .context import AsyncContext, Context
-from .limits import Limits
+from .outcome import Budget, Outcome
 from .schema import to_json
+from .worker import find_program
 
-if TYPE_CHECKING:
-    from .worker import Worker
-
-PREFIX = "goalmill"
 END_S = 10.0
 
 
@@ -91,18 +86,16 @@ async def run_async(plan: Any, agents: Sequence[Agent] = (), **options: Any) -> 
 
 
 class _Kit:
-    """The program, and what an attempt needs of a worker: reports go to the program, payloads stay in memory."""
+    """The program, and what an attempt needs of a worker: its frames become reports to the program."""
+
+    frame_max = 64 << 20
 
     def __init__(self, agents: Sequence[Agent], program: str | None) -> None:
-        found = program or os.environ.get("GOALMILL_BINARY") or shutil.which("goalmill")
-        if found is None:
-            raise FileNotFoundError("the program `goalmill` is not on PATH: install it, or set GOALMILL_BINARY")
         self.agents = {agent.agent_type: agent for agent in agents}
-        self.name, self.prefix, self.outbox, self.redis, self.limits = "test", PREFIX, self, self, Limits()
-        self.blobs: dict[str, str] = {}
+        self.held: dict[int, Attempt] = {}
         self.lock = threading.Lock()
-        self.process = subprocess.Popen([found, "test", "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        encoding="utf-8")
+        self.process = subprocess.Popen([find_program(program), "test", "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, encoding="utf-8")
         # Read all the time: the program may write tasks while a long report is written to it.
         self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="goalmill-test", daemon=True).start()
@@ -122,25 +115,14 @@ class _Kit:
             self.process.kill()
             self.process.wait()
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def _write(self, message: Mapping[str, Any]) -> None:
         assert self.process.stdin is not None
         with self.lock:
             self.process.stdin.write(text_of(message) + "\n")
             self.process.stdin.flush()
 
-    # What attempts ask of their worker
-
-    def push(self, _stream: str, report: Mapping[str, Any], blobs: Sequence[tuple[str, str]], taken: Future[None] | None) -> None:
-        self.blobs.update(blobs)
-        self.send({"report": report})
-        if taken is not None:
-            taken.set_result(None)
-
-    def get(self, key: str) -> str | None:
-        return self.blobs.get(key)
-
     def run(self, test: Mapping[str, Any]) -> Result:
-        self.send({"run": test})
+        self._write({"run": test})
         while line := self.lines.get():
             message = json.loads(line)
             if task := message.get("task"):
@@ -152,19 +134,104 @@ class _Kit:
         raise RuntimeError("the program `goalmill` has ended before the plan")
 
     def _attempt(self, task: dict[str, Any]) -> None:
-        attempt = Attempt(cast("Worker", self), "", "0-0", read_task(text_of(task)))
+        self.calls = _TaskCalls(task)
+        attempt = Attempt(self, {**task, "task": 1})
+        self.held[1] = attempt
         try:
             action = self.agents[task["agent_type"]].choose(task.get("action"))
-            attempt.begin()
-            inputs = attempt.resolve(task.get("inputs"))
             if action.is_async:
-                attempt.complete(asyncio.run(action.fn(**action.arguments(inputs, AsyncContext(attempt)))))
+                attempt.complete(asyncio.run(action.fn(**action.arguments(task.get("inputs"), AsyncContext(attempt)))))
             else:
-                attempt.complete(action.fn(**action.arguments(inputs, Context(attempt))))
+                attempt.complete(action.fn(**action.arguments(task.get("inputs"), Context(attempt))))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             attempt.fail(error)
+
+    def send(self, frame: dict[str, Any]) -> None:
+        """Does what a worker does with a frame of the attempt."""
+        kind, body = next(iter(frame.items()))
+        if kind != "ended":
+            attempt = self.held.get(1)
+            for report in self.calls.handle(kind, body, attempt):
+                self._write({"report": {**self.calls.report, **report}})
+        elif (waits := self.calls.suspended) is not None and "outputs" not in body.get("answer", {}):
+            self._write({"report": {**self.calls.report, "what": "suspended", "suspended": waits}})
+        else:
+            self._write({"report": {**self.calls.report, **_end(body.get("answer") or {"error": {"code": "ANSWER_EMPTY"}})}})
+
+
+def _end(answer: dict[str, Any]) -> dict[str, Any]:
+    """The final report of an answer."""
+    used: dict[str, Any] = {name: answer[name] for name in ("cost", "usage") if name in answer}
+    if "error" in answer:
+        return {"what": "failed", "failure": answer["error"], **used}
+    if answer["outputs"] == {"accepted": True}:
+        wait = {"n": 0, "name": "callback", "wait": {"for": "callback", "text": "an outcome by callback"}}
+        return {"what": "suspended", "suspended": wait, **used}
+    what = {"what": "partial_success", "errors": answer.get("errors", [])} if answer.get("partial") else {"what": "completed"}
+    return {**what, "outputs": answer["outputs"], **used}
+
+
+class _TaskCalls:
+    """The calls of one attempt, found by name, inputs and occurrence and numbered in the order of their records, as the worker
+    does it."""
+
+    def __init__(self, task: Mapping[str, Any]) -> None:
+        self.key = task["idempotency_key"]
+        self.report = {**{name: task[name] for name in ("plan", "step", "attempt", "token", "agent_type")}, "entry": "0-0", "worker": "test"}
+        self.known: dict[tuple[str, str], dict[str, Any]] = {}
+        self.last, self.suspended = 0, cast("dict[str, Any] | None", None)
+        self.open: dict[int, tuple[str, str]] = {}
+        self.taken: set[tuple[str, str]] = set()
+        self.budget, self.unasked = Budget(task.get("budget")), len(task.get("calls") or [])
+        for call in task.get("calls") or []:
+            self.known[self._free(call["name"], call.get("inputs") or "", self.known)] = call
+            self.last = call["n"]
+
+    def _free(self, name: str, inputs: str, taken: Container[tuple[str, str]]) -> tuple[str, str]:
+        occurrences = (inputs if n == 1 else f"{inputs}#{n}" for n in itertools.count(1))
+        return next((name, text) for text in occurrences if (name, text) not in taken)
+
+    def handle(self, kind: str, body: dict[str, Any], attempt: Attempt | None) -> Iterator[dict[str, Any]]:
+        """Answers a frame; gives the reports that it makes."""
+        def answer(kind: str, **fields: Any) -> None:
+            if attempt is not None:
+                attempt.answer(kind, {"task": 1, "call": body["call"], **fields})
+        if kind in ("call", "wait"):
+            identity = self._free(body["name"], body["inputs"], self.taken)
+            self.taken.add(identity)
+            self.open[body["call"]] = identity
+            if (known := self.known.get(identity)) is not None:
+                self.unasked -= 1
+                answer("call", **{name: known[name] for name in ("outcome", "error") if known.get(name) is not None})
+            elif kind == "call":
+                answer("call", key=f"{self.key}/{identity[0]}/{identity[1]}")
+            else:
+                self._suspend(identity, body["wait"])
+                answer("suspended")
+        elif kind == "made":
+            (name, inputs), self.last = self.open[body["call"]], self.last + 1
+            used = {name: body[name] for name in ("outcome", "error", "cost", "usage") if name in body}
+            yield {"what": "call", "call": {"n": self.last, "name": name, "inputs": inputs, **used}}
+            usage = body.get("usage", {})
+            self.budget.subtract(Outcome(None, cost=body.get("cost", 0.0), **usage))
+            answer("recorded")
+        elif kind == "abandoned":
+            self.taken.discard(self.open[body["call"]])
+        elif kind == "reserve":
+            if self.unasked > 0 or self.budget.has_room(body["tokens"], body["cost"]):
+                answer("reserved")
+            elif self.budget.last:
+                error = {"class": "constraint_violation", "code": "BUDGET_EXCEEDED", "message": "the budget of the plan has no room"}
+                answer("call", error=error)
+            else:
+                self._suspend(("budget", ""), {"for": "budget", "text": "the next call", "needs": {"tokens": body["tokens"], "cost": body["cost"]}})
+                answer("suspended")
+
+    def _suspend(self, identity: tuple[str, str], wait: dict[str, Any]) -> None:
+        if self.suspended is None:
+            self.suspended = {"n": self.last + 1, "name": identity[0], "inputs": identity[1], "wait": wait}
 
 
 def _result(found: Mapping[str, Any]) -> Result:

@@ -10,7 +10,8 @@ from langchain_core.messages import BaseMessage, message_to_dict, messages_from_
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, StructuredTool
 
-from ..context import AsyncContext, Outcome
+from ..context import AsyncContext
+from ..outcome import Outcome
 from . import stable
 
 _ANY: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(Any)

@@ -9,7 +9,8 @@ import pydantic
 from agents import Agent, FunctionTool, Model, ModelProvider, ModelResponse, MultiProvider, RunConfig, Runner
 from agents.model_settings import ModelSettings
 
-from ..context import AsyncContext, Outcome
+from ..context import AsyncContext
+from ..outcome import Outcome
 from . import stable
 
 _RESPONSE = pydantic.TypeAdapter(ModelResponse)

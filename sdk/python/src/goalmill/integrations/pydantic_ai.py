@@ -9,7 +9,8 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 
-from ..context import AsyncContext, Outcome
+from ..context import AsyncContext
+from ..outcome import Outcome
 from . import stable
 
 _RESPONSE = pydantic.TypeAdapter(ModelResponse)
