@@ -58,6 +58,7 @@ impl Demo {
     goalmill dev --demo story                the same for a plan that changes when the world does\n  \
     goalmill dev --demo saga                 the same for a plan that waits for an event, fails and takes back what it did\n  \
     goalmill dev                             stays up until Ctrl-C\n  \
+    goalmill dev --agent worker.py           serves the agents of a program, and starts it again when it changes\n  \
     goalmill dev --data-dir ./goalmill-data  keeps its state over restarts\n  \
     goalmill dev --model gpt-4.1-mini        plans with a model, and serves agents that ask it\n  \
     goalmill dev --redis auto                on a private Redis server of its own")]
@@ -87,6 +88,10 @@ pub struct DevArgs {
     /// The goal of the demo `trip`.
     #[arg(long, requires = "demo", value_name = "TEXT")]
     pub goal: Option<String>,
+    /// Runs this program beside the store and serves its agents; starts it again when the file changes (`.py` by `python3`,
+    /// `.mjs` and `.ts` by `node`). May be given more than once.
+    #[arg(long = "agent", value_name = "FILE")]
+    pub programs: Vec<PathBuf>,
     /// Concurrent tasks.
     #[arg(long, value_name = "N")]
     pub slots: Option<u32>,

@@ -1,9 +1,14 @@
 //! `goalmill worker --bridge`: serves the agents of the parent process, until either ends.
 
+use std::future::pending;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::parent_id;
+use std::sync::Arc;
+use std::time::Duration;
 
 use goalmill_bridge::{Bridge, BridgeError};
+use goalmill_broker::Broker;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
 use goalmill_common::random::Random;
@@ -17,58 +22,92 @@ use tracing::info;
 use super::signals::Signals;
 use crate::exit::{CommandResult, Exit, Failed};
 
+/// How often the parent is looked at: a process that it has forked may hold the streams open.
+const PARENT_CHECK: Duration = Duration::from_secs(1);
+
 pub async fn run(settings: Settings) -> CommandResult {
+    let parent = parent_id();
     let (input, output) = (input().map_err(unusable)?, output().map_err(unusable)?);
     let bridge = Bridge::connect(input, output).await.map_err(refused)?;
-    let hello = &bridge.hello;
-    let mut worker = settings.worker;
+    let mut signals = Signals::listen()?;
+    let broker = goalmill_broker::redis::connect(&settings.redis).await?;
+    let running = start(&bridge, settings, broker, Clock::system()).await?;
+    tokio::select! {
+        served = serve(&bridge, &running, Some(&mut signals)) => served?,
+        () = orphaned(parent) => {
+            bridge.link().end();
+            serve(&bridge, &running, Some(&mut signals)).await?;
+        }
+    }
+    info!("worker {} has ended", running.id());
+    Ok(Exit::Done)
+}
+
+/// Starts the worker of a program.
+pub async fn start(
+    bridge: &Bridge,
+    settings: Settings,
+    broker: Arc<dyn Broker>,
+    clock: Clock,
+) -> Result<RunningWorker, Failed> {
+    let (hello, mut worker) = (&bridge.hello, settings.worker);
     worker.slots = hello.slots.max(1);
     worker.agents.clear();
     worker.id = hello.name.clone().unwrap_or(worker.id);
     worker.drain_ms = hello.drain_ms.unwrap_or(worker.drain_ms);
     worker.heartbeat_ms = hello.heartbeat_ms.unwrap_or(worker.heartbeat_ms);
-    let mut signals = Signals::listen()?;
-    let broker = goalmill_broker::redis::connect(&settings.redis).await?;
     let nesting_max = settings.limits.nesting_max;
     let options = WorkerOptions {
         settings: worker,
         limits: settings.limits,
         broker,
-        clock: Clock::system(),
+        clock,
         random: Random::system(),
         executors: bridge.executors(),
         kinds: Kinds::new(),
     };
     let running = goalmill_worker::start(options).await.map_err(super::worker::failed)?;
-    info!("worker {} serves {}", running.id(), bridge.hello.package);
+    info!("worker {} serves {}", running.id(), hello.package);
+    bridge.link().send_ready(running.id().as_str(), nesting_max);
+    Ok(running)
+}
+
+/// Serves a program until it, or a signal, asks for a drain, or it has ended. The second request hands back what runs.
+pub async fn serve(bridge: &Bridge, running: &RunningWorker, mut signals: Option<&mut Signals>) -> Result<(), Failed> {
     let link = bridge.link();
-    link.send_ready(running.id().as_str(), nesting_max);
     tokio::select! {
-        () = signals.next() => {}
+        () = next(&mut signals) => {}
         () = link.drain_asked() => {}
         () = running.draining() => {}
         () = link.ended() => {}
         reason = running.failed() => return Err(super::works_no_more(reason)),
     }
     link.send_draining();
-    drain(&running, &bridge, &mut signals).await?;
-    info!("worker {} has ended", running.id());
-    Ok(Exit::Done)
-}
-
-/// Finishes the tasks that run, and hands them back at the second request or if the program has ended.
-async fn drain(running: &RunningWorker, bridge: &Bridge, signals: &mut Signals) -> Result<(), Failed> {
     let drain = async {
         tokio::select! {
             () = running.drain() => {}
-            () = signals.next() => running.release_all().await,
-            () = bridge.link().drain_asked() => running.release_all().await,
-            () = bridge.link().ended() => running.release_all().await,
+            () = next(&mut signals) => running.release_all().await,
+            () = link.drain_asked() => running.release_all().await,
+            () = link.ended() => running.release_all().await,
         }
     };
     tokio::select! {
         () = drain => Ok(()),
         reason = running.failed() => Err(super::works_no_more(reason)),
+    }
+}
+
+async fn next(signals: &mut Option<&mut Signals>) {
+    match signals {
+        Some(signals) => signals.next().await,
+        None => pending().await,
+    }
+}
+
+/// Waits until the process that has started this one is gone.
+async fn orphaned(parent: u32) {
+    while parent_id() == parent {
+        tokio::time::sleep(PARENT_CHECK).await;
     }
 }
 
@@ -100,7 +139,8 @@ fn unusable(error: io::Error) -> Failed {
     Failed::new(Exit::Usage, format!("the standard streams cannot be used: {error}"))
 }
 
-fn refused(error: BridgeError) -> Failed {
+/// A program that cannot be served.
+pub fn refused(error: BridgeError) -> Failed {
     Failed::new(Exit::Usage, error.to_string())
         .help("`goalmill worker --bridge` is started by the packages for Python and TypeScript: see docs/protocol.md")
 }

@@ -1,6 +1,6 @@
 //! The roles of a process: it runs until a signal ends it.
 
-mod bridge;
+pub mod bridge;
 pub mod dev;
 pub mod scheduler;
 mod signals;

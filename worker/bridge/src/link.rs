@@ -104,6 +104,11 @@ impl ProgramLink {
         self.send(&ToProgram::Draining(Empty {}));
     }
 
+    /// Ends the bridge: the program is gone.
+    pub fn end(&self) {
+        self.ended.cancel();
+    }
+
     /// Waits until the program has ended, and the executions of its tasks have seen it.
     pub async fn ended(&self) {
         self.ended.cancelled().await;
@@ -248,20 +253,15 @@ async fn write_frames(
     }
 }
 
-/// Ends the bridge with the program, whose streams another process may hold open, and if the program does not end what it was
-/// told to stop.
+/// Ends the bridge if the program does not end what it was told to stop.
 async fn watch(state: Arc<LinkState>, ended: CancellationToken, slots: u32) {
     let _end = ended.clone().drop_guard();
-    let parent = rustix::process::getppid();
     let mut ticks = tokio::time::interval(WATCH);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             () = ended.cancelled() => return,
-        }
-        if rustix::process::getppid() != parent {
-            return;
         }
         if state.is_stuck(slots) {
             let seconds = STUCK_MAX.as_secs();

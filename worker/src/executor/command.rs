@@ -124,7 +124,7 @@ impl Executor for CommandExecutor {
     ) -> Result<ExecutionResult, Failure> {
         let mut child = self.spawn(task).map_err(|e| self.not_started(&e))?;
         let group = ProcessGroup::of(&child);
-        let leader = group.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let leader = group.leader();
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let ended = async { group.wait(&mut child).await.map_err(|e| broken(&e)) };
         let feeding = async {
@@ -230,12 +230,17 @@ fn broken(error: &io::Error) -> Failure {
 /// Passes a cancellation on; the program may still finish in its own way.
 async fn ask_to_end(leader: Option<Pid>, cancelled: &CancellationToken) -> Infallible {
     cancelled.cancelled().await;
+    terminate(leader);
+    std::future::pending().await
+}
+
+/// Sends SIGTERM to a process group.
+fn terminate(leader: Option<Pid>) {
     if let Some(group) = leader
         && let Err(e) = kill_process_group(group, Signal::TERM)
     {
         tracing::debug!("a command's process group cannot be asked to end: {e}");
     }
-    std::future::pending().await
 }
 
 /// A program of [`program`] that ends with this value, and with it everything that the program started.
@@ -245,6 +250,15 @@ impl ProcessGroup {
     /// The group that a program of [`program`] leads.
     pub fn of(child: &Child) -> Self {
         Self(child.id())
+    }
+
+    /// Asks the program to end, by SIGTERM.
+    pub fn ask_to_end(&self) {
+        terminate(self.leader());
+    }
+
+    fn leader(&self) -> Option<Pid> {
+        self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)
     }
 
     /// Waits for the end of the program, and ends what it left behind, which would keep its pipes open.

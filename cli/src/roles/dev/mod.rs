@@ -3,6 +3,7 @@
 mod banner;
 mod model;
 mod ports;
+mod programs;
 mod saga;
 mod session;
 mod store;
@@ -70,9 +71,16 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
     }
     let dev =
         banner::BannerFacts { args, settings: &settings, store: &store, model: &model, metrics: running.metrics() };
+    let programs = programs::Programs::new(&args.programs, &settings, store.broker.clone(), &clock, &api)?;
     banner::print(screen, &dev, &cards, &client).await?;
+    let served = async {
+        let exit = serve(screen, args, &client, demo_agents.as_ref(), &mut signals).await;
+        programs.stop();
+        exit
+    };
+    let running_programs = programs.run(screen);
     let exit = tokio::select! {
-        exit = serve(screen, args, &client, demo_agents.as_ref(), &mut signals) => exit,
+        (exit, ()) = futures_util::future::join(served, running_programs) => exit,
         reason = running.failed() => return Err(super::works_no_more(reason)),
         reason = worker.failed() => return Err(super::works_no_more(reason)),
     };

@@ -6,6 +6,7 @@ run in a thread per slot, async ones in one event loop. If the child ends, all a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -17,7 +18,7 @@ import subprocess
 import threading
 import time
 import uuid
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from .agent import Action, Agent
 from .attempt import Attempt, text_of
@@ -56,8 +57,12 @@ class Worker:
         self.name = name or f"py-{socket.gethostname()[:40]}-{uuid.uuid4().hex[:10]}"
         self.hello = {"version": VERSION, "package": "the Python package 0.1.0", "agents": [agent.card() for agent in agents],
                       "slots": slots, "name": self.name, "drain_ms": round(drain * 1000), "heartbeat_ms": round(heartbeat * 1000)}
-        self.program = find_program(program)
+        #: A worker that is there already, as `goalmill dev --agent` has it: the address of its socket.
+        self.place = os.environ.get("GOALMILL_BRIDGE")
+        self.program = "" if self.place else find_program(program)
         self.child: subprocess.Popen[bytes] | None = None
+        self.input: IO[bytes] | None = None
+        self.output: IO[bytes] | None = None
         self.frame_max = 1 << 20
         self.lock = threading.Lock()
         self.held: dict[int, Attempt] = {}
@@ -74,12 +79,21 @@ class Worker:
         if any(action.is_async for agent in self.agents.values() for action in agent.actions.values()):
             self.loop = asyncio.new_event_loop()
             threading.Thread(target=self._run_loop, args=(self.loop,), name="goalmill-loop", daemon=True).start()
+        self.input, self.output = self._connect(self.place) if self.place else self._spawn()
+        self.send({"hello": self.hello})
+        threading.Thread(target=self._read, name="goalmill-read", daemon=True).start()
+
+    def _connect(self, place: str) -> tuple[IO[bytes], IO[bytes]]:
+        bridge = socket.socket(socket.AF_UNIX)
+        bridge.connect(place)
+        return bridge.makefile("rb"), bridge.makefile("wb")
+
+    def _spawn(self) -> tuple[IO[bytes], IO[bytes]]:
         environment = {**os.environ, "GOALMILL_REDIS_URL": self.url, "GOALMILL__REDIS__PREFIX": self.prefix}
         # A session of its own: Ctrl-C in a terminal reaches this process, which asks for a drain.
         self.child = subprocess.Popen([self.program, "worker", "--bridge"], env=environment, stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, start_new_session=True)
-        self.send({"hello": self.hello})
-        threading.Thread(target=self._read, name="goalmill-read", daemon=True).start()
+        return cast("IO[bytes]", self.child.stdout), cast("IO[bytes]", self.child.stdin)
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self.closed.is_set():
@@ -116,10 +130,9 @@ class Worker:
 
     def wait(self) -> None:
         """Waits for the end of the child; raises `WorkerEnded` unless it was a drain."""
-        child = cast("subprocess.Popen[bytes]", self.child)
         while not self.closed.wait(0.05):
             self._send_drains()
-        code = child.wait()
+        code = self.child.wait() if self.child else 0
         end = time.monotonic() + SETTLE_S
         while self.held and time.monotonic() < end:  # what was stopped may clean up
             time.sleep(0.01)
@@ -133,19 +146,17 @@ class Worker:
     def send(self, frame: dict[str, Any]) -> None:
         """Sends a frame; `ValueError` or `TypeError` if it has no JSON. Nothing is sent to a child that has ended."""
         line = (text_of(frame) + "\n").encode()
-        stream = cast("subprocess.Popen[bytes]", self.child).stdin
         try:
             with self.lock:
-                if stream is not None:
-                    stream.write(line)
-                    stream.flush()
+                if self.output is not None:
+                    self.output.write(line)
+                    self.output.flush()
         except (OSError, ValueError):
             log.debug("the worker process has ended")
 
     def _read(self) -> None:
-        stream = cast("subprocess.Popen[bytes]", self.child).stdout
         try:
-            for line in stream or ():
+            for line in self.input or ():
                 kind, body = next(iter(json.loads(line).items()))
                 self._handle(kind, body)
         except BaseException as error:
@@ -156,12 +167,10 @@ class Worker:
     def close(self) -> None:
         """Ends the child, whose tasks are lost, and stops all attempts."""
         with self.lock:
-            stream = cast("subprocess.Popen[bytes]", self.child).stdin
-            if stream is not None and not stream.closed:
-                try:
-                    stream.close()
-                except OSError:
-                    pass
+            for stream in (self.output, self.input):
+                if stream is not None:
+                    with contextlib.suppress(OSError):
+                        stream.close()
         for attempt in list(self.held.values()):
             attempt.stop()
         self.closed.set()
