@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import redis
 
 from goalmill import ApiError, AsyncGoalmill, Goalmill, Plan, RunFailed, Step
 
-from conftest import ROOT, Installation, Model, until
+from conftest import BINARY, ROOT, Installation, Model, until
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -347,14 +346,18 @@ def blocks(page: Path) -> list[str]:
 
 
 def test_the_examples_of_the_pages_run_as_printed(installation: Installation, tmp_path: Path) -> None:
-    """In a fresh virtual environment: the worker, then the program that submits the plan, as the pages print them."""
-    package = shutil.copytree(ROOT / "sdk/python", tmp_path / "package", ignore=shutil.ignore_patterns("*.egg-info", "build", "tests"))
+    """In a fresh virtual environment with the wheel: the worker, then the program that submits the plan, as the pages print
+    them."""
+    subprocess.run(["bash", ROOT / "deploy/packages/wheel", BINARY, tmp_path], check=True, capture_output=True)
+    wheel, = tmp_path.glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv/bin/python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel], check=True)
+    version = subprocess.run([tmp_path / "venv/bin/goalmill", "version"], check=True, capture_output=True, text=True)
+    assert version.stdout.startswith("goalmill ")
     for page in ("sdk/python/README.md", "README.md", "docs/workers.md"):
         worker, program = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)[:2]
-        process = installation.agent(worker, python=str(python))
+        process = installation.agent(worker, python=str(python), GOALMILL_BINARY="")
         submitting = tmp_path / "submit.py"
         submitting.write_text(program)
         done = subprocess.run([python, submitting], capture_output=True, text=True, timeout=60, cwd=tmp_path,

@@ -18,8 +18,8 @@ from .agent import Agent
 from .attempt import Attempt, text_of
 from .context import AsyncContext, Context
 from .outcome import Budget, Outcome
+from .program import find_program
 from .schema import to_json
-from .worker import find_program
 
 END_S = 10.0
 

@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import queue
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +23,7 @@ from .agent import Action, Agent
 from .attempt import Attempt, text_of
 from .context import AsyncContext, Context
 from .errors import Stopped, plain
+from .program import find_program
 
 log = logging.getLogger("goalmill")
 VERSION = 1
@@ -35,14 +35,6 @@ SETTLE_S = 1.0
 
 class WorkerEnded(Exception):
     """The child process has ended by itself; its log says why."""
-
-
-def find_program(program: str | None = None) -> str:
-    """The program `goalmill`: the given one, that of `GOALMILL_BINARY`, or the one on PATH."""
-    found = program or os.environ.get("GOALMILL_BINARY") or shutil.which("goalmill")
-    if found is None:
-        raise FileNotFoundError("the program `goalmill` is not on PATH: install it, or set GOALMILL_BINARY to its path")
-    return found
 
 
 class Worker:
@@ -242,4 +234,4 @@ class Worker:
         attempt.fail(error)
 
 
-__all__ = ["Worker", "WorkerEnded", "find_program"]
+__all__ = ["Worker", "WorkerEnded"]
