@@ -34,6 +34,12 @@ const SOURCE: &str = "urn:goalmill:cli";
 
 /// Submits a goal.
 pub async fn goal(context: &CommandContext, args: &SubmitArgs) -> CommandResult {
+    if let Some(file) = args.goal.as_deref().filter(|goal| Path::new(goal).is_file()) {
+        let message = format!("`{file}` is a file, and a goal is said in words");
+        return Err(
+            Failed::new(Exit::Usage, message).help(format!("submit what it holds: goalmill submit --file {file}"))
+        );
+    }
     let document = args.file.as_deref().map(input::document).transpose()?;
     if let (Some(file), Some(plan)) = (&args.file, document.as_ref().filter(|document| is_plan(document))) {
         return plan_file(context, args, file, plan).await;

@@ -233,6 +233,15 @@ fn an_imported_trace_runs() {
 }
 
 #[test]
+fn a_file_in_place_of_a_goal_is_refused_with_the_command_that_submits_it() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    let name = file.path().to_str().expect("the path is text");
+    let refused = run(&["submit", name, "--server", "http://127.0.0.1:1"]);
+    assert_eq!(code(&refused), 2, "{}", err(&refused));
+    assert!(err(&refused).contains(&format!("goalmill submit --file {name}")), "{}", err(&refused));
+}
+
+#[test]
 fn what_is_not_there_is_unreachable_and_says_what_to_do() {
     let server = run(&["plan", "list", "--server", "http://127.0.0.1:1", "--retry-for", "0"]);
     assert_eq!(code(&server), 69);
