@@ -3,7 +3,7 @@
 //   (cd sdk/typescript && npm run prepare); npm install bullmq ioredis && node tests/peers/typescript.mjs [steps|tasks|bullmq …]
 //
 // `steps`: a plan of 10,000 steps, a scheduler and the worker. `tasks`: the worker alone, with the tasks on its stream.
-// `bullmq`: the same number of jobs that wait in a queue. CPU is that of the worker process.
+// `bullmq`: the same number of jobs that wait in a queue. CPU is that of the Node process.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -57,7 +57,7 @@ const ways = {
     await goalmill.end();
   },
   async tasks() {
-    const { Redis } = createRequire(new URL('../../sdk/typescript/package.json', import.meta.url))('ioredis');
+    const { Redis } = peers('ioredis');
     const server = await startRedis(folder());
     const redis = new Redis(server.url);
     await redis.hset('goalmill:meta', { instance: 'i', protocol: '1', streams: 'goalmill:steps:<agent_type>' });

@@ -4,7 +4,6 @@ import { randomUUID } from 'node:crypto';
 import { type Duration, toMs } from './duration.js';
 import { GoalmillError, PlanFailed } from './errors.js';
 import type { PlanDocument } from './plan.js';
-import { backoffMs } from './redis.js';
 
 /** Options of a client. */
 export interface ConnectOptions {
@@ -270,6 +269,11 @@ async function* messages(body: ReadableStream<Uint8Array>): AsyncGenerator<{ id?
       else if (line.startsWith('id:')) id = line.slice(3).trim();
     }
   }
+}
+
+/** Waits between requests: up to 2 s, doubled with each failure, with jitter. */
+function backoffMs(failures: number): number {
+  return Math.ceil((0.5 + Math.random() / 2) * Math.min(50 * 2 ** Math.min(failures, 10), 2_000));
 }
 
 function reason(error: unknown): string {

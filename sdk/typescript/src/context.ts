@@ -1,12 +1,11 @@
 // What an action gets beside its inputs.
 
-import { Calls, Suspended, type CallOptions, type Usage, usageFields } from './calls.js';
+import type { Attempt, CallOptions } from './attempt.js';
 import { type Duration, toMs } from './duration.js';
 import { Fatal, plain, type Failure } from './errors.js';
-import type { Log } from './log.js';
 import type { PlanDocument } from './plan.js';
-import type { CallBudget, Task } from './protocol.js';
 import { jsonSchemaOf, type JsonSchema, type StandardSchema, validate } from './schema.js';
+import { type CallBudget, checkUsed, type Usage, usageFields } from './usage.js';
 
 /** The decision of a person. */
 export interface Decision {
@@ -20,15 +19,6 @@ export interface PlanOutcome<T = any> {
   status?: string;
   outputs?: T;
   error?: Failure;
-}
-
-/** What the worker does for a context. @internal */
-export interface ContextHost {
-  calls: Calls;
-  startedMs: number;
-  signal: AbortSignal;
-  log: Log;
-  progress(fraction: number, message: string): void;
 }
 
 /** One attempt of one step. */
@@ -52,47 +42,49 @@ export class Context {
   readonly traceparent: string | undefined;
   /** Address and token for the outcome, if the step has `callback: true`. */
   readonly callback: { url: string; token: string } | undefined;
-  private used = { cost: 0, promptTokens: 0, completionTokens: 0 };
+  private readonly used = { cost: 0, promptTokens: 0, completionTokens: 0 };
   private readonly suggestions: Record<string, unknown>[] = [];
 
   /** @internal */
-  constructor(task: Task, private readonly host: ContextHost) {
+  constructor(private readonly running: Attempt) {
+    const { task } = running;
     ({ plan: this.plan, step: this.step, attempt: this.attempt, description: this.description, idempotency_key: this.idempotencyKey } = task);
     this.expectedOutputs = task.expected_outputs ?? [];
     this.expectedOutput = task.expected_output;
-    this.deadline = new Date(host.startedMs + task.timeout_ms);
-    this.traceparent = task.traceparent ?? undefined;
-    this.callback = task.callback ?? undefined;
+    this.deadline = new Date(running.startedMs + task.timeout_ms);
+    this.traceparent = task.traceparent;
+    this.callback = task.callback;
   }
 
   /** Aborts when the attempt must stop: cancelled, over its time limit, its lease lost, the worker at its end. */
   get cancelled(): AbortSignal {
-    return this.host.signal;
+    return this.running.signal;
   }
   /** What further calls may use up; `undefined` if nothing limits the plan. */
   get budget(): CallBudget | undefined {
-    return this.host.calls.budget();
+    return this.running.budget;
   }
 
   /** Ends the attempt without an outcome: it comes by the callback, and no worker waits for it. */
   accepted(): never {
     if (this.callback === undefined) throw new Fatal('the step has no `callback: true`', { code: 'CALLBACK_MISSING' });
-    return this.host.calls.accept();
+    return this.running.accept();
   }
 
   /** Reports progress, 0 to 1, with a line for people. */
   progress(fraction: number, message = ''): void {
-    this.host.progress(Math.min(1, Math.max(0, fraction)), plain(message ?? '').slice(0, 1_000));
+    const share = Math.min(1, Math.max(0, Number(fraction) || 0));
+    this.running.tell('progress', { share, message: plain(message ?? '').slice(0, 1_000).toWellFormed() });
   }
 
   /** Writes a line to the log of the worker, with plan, step and attempt. */
   log(message: string, fields: Record<string, unknown> = {}): void {
-    this.host.log('info', message, { plan: this.plan, step: this.step, attempt: this.attempt, ...fields });
+    this.running.log('info', message, { plan: this.plan, step: this.step, attempt: this.attempt, ...fields });
   }
 
   /** Adds what the attempt has used up beside its durable calls; a `Fatal` (`ANSWER_INVALID`) if a number cannot be kept. */
   addUsage({ cost = 0, promptTokens = 0, completionTokens = 0 }: Usage): void {
-    usageFields({ cost, promptTokens, completionTokens });
+    checkUsed({ cost, promptTokens, completionTokens });
     this.used.cost += cost;
     this.used.promptTokens += promptTokens;
     this.used.completionTokens += completionTokens;
@@ -114,22 +106,24 @@ export class Context {
    * gets the idempotency key of the call. Other code of the action need not be deterministic.
    */
   call<T>(name: string, make: (key: string) => T | Promise<T>, options: CallOptions<T> = {}): Promise<T> {
-    return this.host.calls.call(name, make, options);
+    const made = this.running.call(name, make, options);
+    made.catch(() => {}); // an action that does not wait for it must not end the process
+    return made;
   }
 
-  /** Asks a person to agree. The attempt ends; a later one goes on with the decision. */
+  /** Asks a person to agree. The attempt ends; a later one gets the decision. */
   async approve(text: string, options: { limit?: Duration } = {}): Promise<Decision> {
-    const outcome = await this.host.calls.wait('approve', { for: 'approval', text, ...limitOf(options.limit) });
+    const outcome = await this.running.wait('approve', { for: 'approval', text: plain(text), ...limitOf(options.limit) });
     return decided<Decision>(outcome);
   }
 
-  /** Asks a person a question. The attempt ends; a later one goes on with the answer. */
+  /** Asks a person a question. The attempt ends; a later one gets the answer. */
   async ask<T = unknown>(text: string, options: { schema?: StandardSchema<any, T> | JsonSchema; limit?: Duration } = {}): Promise<T> {
     const { schema } = options;
     const standard = schema !== undefined && '~standard' in schema ? (schema as StandardSchema<any, T>) : undefined;
     const json = standard === undefined ? schema : jsonSchemaOf(standard, 'input');
-    const wait = { for: 'answer' as const, text, schema: json, ...limitOf(options.limit) };
-    const { answer } = decided<{ answer: T }>(await this.host.calls.wait('ask', wait));
+    const wait = { for: 'answer', text: plain(text), schema: json, ...limitOf(options.limit) };
+    const { answer } = decided<{ answer: T }>(await this.running.wait('ask', wait));
     return standard === undefined ? answer : validate(standard, answer, 'the answer does not fit', 'ANSWER_INVALID');
   }
 
@@ -140,8 +134,8 @@ export class Context {
   ): Promise<PlanOutcome<T>> {
     const document = JSON.parse(JSON.stringify(plan)) as Record<string, unknown>;
     const text = options.text ?? (typeof document.name === 'string' && document.name !== '' ? document.name : 'a plan of an agent');
-    const wait = { for: 'plan' as const, text, plan: document, inputs: options.inputs, ...limitOf(options.limit) };
-    return (await this.host.calls.wait('plan', wait)) as PlanOutcome<T>;
+    const wait = { for: 'plan', text: plain(text), plan: document, inputs: options.inputs, ...limitOf(options.limit) };
+    return (await this.running.wait('plan', wait)) as PlanOutcome<T>;
   }
 
   /**
@@ -162,8 +156,6 @@ export class Context {
     return { ...usageFields(this.used), suggested_adjustments: this.suggestions.length > 0 ? this.suggestions : undefined };
   }
 }
-
-export { Suspended };
 
 function limitOf(limit: Duration | undefined): { limit_ms?: number } {
   return limit === undefined ? {} : { limit_ms: toMs(limit) };

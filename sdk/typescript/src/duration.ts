@@ -9,7 +9,7 @@ const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, min: 60_000,
 export function toMs(duration: Duration): number {
   const found = typeof duration === 'string' ? /^\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*$/.exec(duration) : null;
   const ms = typeof duration === 'number' ? duration : Number(found?.[1]) * (UNITS[found?.[2] ?? ''] ?? NaN);
-  if (!Number.isFinite(ms) || ms < 0) {
+  if (!Number.isSafeInteger(Math.round(ms)) || ms < 0) {
     throw new TypeError(`\`${String(duration)}\` is no duration; write milliseconds as a number, or a text such as "60s"`);
   }
   return Math.round(ms);

@@ -38,15 +38,7 @@ export function plain(value: unknown): string {
   }
 }
 
-function codeOf(code: unknown, missing: string): string {
-  return code == null || code === '' ? missing : plain(code);
-}
-
-function classOf<T extends FailureClass>(kind: T | undefined, missing: T): T {
-  return CLASSES.has(kind) ? kind! : missing;
-}
-
-/** Thrown when another attempt may succeed. With `after` the step waits so long and uses no retry. */
+/** Thrown when another attempt may succeed. With `after` it starts so much later at the earliest. */
 export class Retry extends Error {
   override name = 'Retry';
   readonly code: string;
@@ -59,9 +51,14 @@ export class Retry extends Error {
   ) {
     super(message);
     this.effect = options.effect;
-    this.code = codeOf(options.code, 'RETRY');
+    this.code = options.code ?? 'RETRY';
     this.afterMs = options.after === undefined ? undefined : toMs(options.after);
   }
+}
+
+/** Thrown when the service behind the agent asks to wait: all steps of the agent type are held for `after`, and no retry is used. */
+export class RateLimited extends Retry {
+  override name = 'RateLimited';
 }
 
 /** Thrown when no further attempt can succeed. */
@@ -77,8 +74,18 @@ export class Fatal extends Error {
   ) {
     super(message);
     this.effect = options.effect;
-    this.code = codeOf(options.code, 'FAILED');
-    this.class = classOf(options.class, 'permanent');
+    this.code = options.code ?? 'FAILED';
+    this.class = options.class ?? 'permanent';
+  }
+}
+
+/** Ends an attempt one of whose calls waits: the next attempt gets what it waits for. Let it pass through. */
+export class Suspended extends Error {
+  override name = 'Suspended';
+
+  /** @internal */
+  constructor() {
+    super('the attempt waits');
   }
 }
 
@@ -89,9 +96,7 @@ export class PartialResult<T = unknown> {
   /** `missing` says what is missing and why. */
   constructor(readonly outputs: T, missing: string | { code?: string; message: string; class?: FailureClass }[]) {
     const list: Exclude<typeof missing, string> = typeof missing === 'string' ? [{ message: missing }] : missing;
-    this.errors = list.map(({ code, message, class: kind }) => {
-      return { class: classOf(kind, 'permanent'), code: codeOf(code, 'INCOMPLETE'), message: plain(message) };
-    });
+    this.errors = list.map(({ code = 'INCOMPLETE', message, class: kind }) => failureOf(kind, code, message));
   }
 }
 
@@ -120,15 +125,31 @@ export class PlanFailed extends GoalmillError {
   }
 }
 
+/** A failure that the bridge can read, whatever the fields are. */
+function failureOf(kind: unknown, code: unknown, message: unknown, effect?: unknown, afterMs?: number): Failure {
+  return {
+    class: CLASSES.has(kind) ? (kind as FailureClass) : 'permanent',
+    code: code == null || code === '' ? 'FAILED' : plain(code),
+    message: plain(message),
+    ...(afterMs !== undefined && { retry_after_ms: afterMs }),
+    ...((effect === 'none' || effect === 'unknown') && { effect }),
+  };
+}
+
 /** The failure that a thrown value stands for: any error but `Fatal` may pass. @internal */
 export function toFailure(thrown: unknown): Failure {
-  const message = plain(thrown);
-  // Nobody foresaw any other error: the work may be done.
-  if (!(thrown instanceof Fatal) && !(thrown instanceof Retry)) {
-    return { class: 'transient', code: 'AGENT_EXCEPTION', message, effect: 'unknown' };
+  try {
+    if (thrown instanceof Fatal) return failureOf(thrown.class, thrown.code, thrown, thrown.effect);
+    const kind = thrown instanceof RateLimited ? 'rate_limited' : 'transient';
+    if (thrown instanceof Retry) return failureOf(kind, thrown.code, thrown, thrown.effect, thrown.afterMs);
+  } catch {
+    // A field of it throws.
   }
-  const effect = thrown.effect === undefined ? {} : { effect: thrown.effect };
-  if (thrown instanceof Fatal) return { class: thrown.class, code: thrown.code, message, ...effect };
-  if (thrown.afterMs === undefined) return { class: 'transient', code: thrown.code, message, ...effect };
-  return { class: 'rate_limited', code: thrown.code, message, retry_after_ms: thrown.afterMs, ...effect };
+  // Nobody foresaw any other error: the work may be done.
+  return failureOf('transient', 'AGENT_EXCEPTION', thrown, 'unknown');
+}
+
+/** The error of a failure that a worker has sent: another attempt cannot succeed. @internal */
+export function toError({ message, code, class: kind, effect }: Failure): Fatal {
+  return new Fatal(message, { code, class: kind === 'constraint_violation' ? kind : 'permanent', ...(effect && { effect }) });
 }

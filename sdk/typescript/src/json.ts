@@ -2,12 +2,10 @@
 
 import { createHash } from 'node:crypto';
 import { Fatal } from './errors.js';
-import { LIMITS } from './protocol.js';
 
-/** The JSON of `value`. Refuses what JSON cannot say: it would be dropped or become `null`. */
-export function toJson(value: unknown, what: string, nestingMax = LIMITS.nesting_max): string {
+/** Refuses what JSON cannot say: it would be dropped, become `null`, or could not be read. */
+export function checkJson(value: unknown, what: string, nestingMax: number): void {
   check(value, '', nestingMax, nestingMax, what);
-  return JSON.stringify(value) ?? 'null';
 }
 
 function check(value: unknown, at: string, left: number, most: number, what: string): void {

@@ -1,17 +1,10 @@
 // Runs plans with agents in this process: no server, no Redis, virtual time. It needs the program `goalmill` (docs/testing.md).
 
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { createInterface } from 'node:readline';
-import type { Redis } from 'ioredis';
 import type { Agent } from './agent.js';
-import { Calls } from './calls.js';
-import { Context } from './context.js';
-import { type Failure, toFailure } from './errors.js';
-import type { Report } from './held_tasks.js';
-import { type Log } from './log.js';
-import { Payloads } from './payload.js';
-import { Keys, readTask, type RecordedCall, type Task } from './protocol.js';
-import { runAction } from './worker.js';
+import type { Failure } from './errors.js';
+import { KitAttempt, type KitTask } from './kit_attempt.js';
+import type { Log } from './log.js';
+import { readValues, startProgram } from './program.js';
 
 /** What happens in a run, as in a file of `goalmill test`. */
 export interface TestOptions {
@@ -65,7 +58,7 @@ export class RunRefused extends Error {
 }
 
 interface KitMessage {
-  task?: unknown;
+  task?: KitTask;
   error?: RunRefused['problem'];
   result?: Record<string, any>;
 }
@@ -73,59 +66,20 @@ interface KitMessage {
 /** Runs a plan to its end with agents of this process. */
 export async function run(plan: object, agents: Agent[] = [], options: TestOptions = {}): Promise<TestResult> {
   const { mocks, program, log = () => {}, ...rest } = options;
-  const kit = spawn(program ?? process.env.GOALMILL_BINARY ?? 'goalmill', ['test', '--stdio'], { stdio: ['pipe', 'pipe', 'inherit'] }) as unknown as ChildProcessWithoutNullStreams;
-  const failed = new Promise<never>((_, reject) => kit.once('error', reject));
-  kit.stdin.on('error', () => {}); // its end is seen on standard output
+  const kit = await startProgram(['test', '--stdio'], program);
+  const send = (message: object) => void kit.stdin.write(`${JSON.stringify(message)}\n`);
   try {
-    return await Promise.race([failed, new TestKit(kit, agents, log).run({ ...rest, plan, agents: mocks ?? {}, serve: agents.map(({ name }) => name) })]);
+    send({ run: { ...rest, plan, agents: mocks ?? {}, serve: agents.map(({ name }) => name) } });
+    for await (const { task, error, result } of readValues(kit.stdout) as AsyncIterable<KitMessage>) {
+      if (error !== undefined) throw new RunRefused(error);
+      if (result !== undefined) return toResult(result);
+      const { attempt } = new KitAttempt(task!, log, (report) => send({ report }));
+      void attempt.run(agents.find(({ name }) => name === attempt.task.agent_type));
+    }
   } finally {
     kit.stdin.end();
   }
-}
-
-class TestKit {
-  private readonly blobs = new Map<string, string>();
-  private readonly keys = new Keys('goalmill');
-  private readonly agents: Map<string, Agent>;
-
-  constructor(private readonly process: ChildProcessWithoutNullStreams, agents: Agent[], private readonly log: Log) {
-    this.agents = new Map(agents.map((agent) => [agent.name, agent]));
-  }
-
-  async run(test: object): Promise<TestResult> {
-    this.send({ run: test });
-    for await (const line of createInterface({ input: this.process.stdout })) {
-      const { task, error, result } = JSON.parse(line) as KitMessage;
-      if (error !== undefined) throw new RunRefused(error);
-      if (result !== undefined) return toResult(result);
-      const read = readTask(JSON.stringify(task));
-      if (typeof read === 'string') throw new Error(`the program \`goalmill\` sent no task: ${read}`);
-      void this.attempt(read);
-    }
-    throw new Error('the program `goalmill` has ended before the plan');
-  }
-
-  private send(message: object): void {
-    this.process.stdin.write(`${JSON.stringify(message)}\n`);
-  }
-
-  private async attempt(task: Task): Promise<void> {
-    const startedMs = Date.now();
-    const head = { plan: task.plan, step: task.step, attempt: task.attempt, token: task.token, agent_type: task.agent_type, started_ms: startedMs };
-    // Payloads are kept in memory.
-    const store = {
-      get: async (key: string) => this.blobs.get(key) ?? null,
-      set: async (key: string, text: string) => { this.blobs.set(key, text); return 'OK'; },
-    } as unknown as Redis;
-    const payloads = new Payloads(store, this.keys, task, () => {});
-    const record = async (call: RecordedCall) => this.send({ report: { ...head, what: 'call', call } });
-    const calls = new Calls(task, payloads, () => {}, record);
-    const context = new Context(task, { calls, startedMs, signal: new AbortController().signal, log: this.log, progress: () => {} });
-    const ended = await runAction(this.agents.get(task.agent_type)!, task, context, payloads);
-    const report: Report = calls.refused ? { what: 'failed', failure: toFailure(calls.refused) }
-      : calls.suspended ? { what: 'suspended', suspended: calls.suspended } : ended;
-    this.send({ report: { ...head, ...report, ...context.collected(), finished_ms: Date.now() } });
-  }
+  throw new Error('the program `goalmill` has ended before the plan');
 }
 
 function toResult(found: Record<string, any>): TestResult {

@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { agent, Fatal, PartialResult, Retry, serve } from 'goalmill';
+import { agent, Fatal, PartialResult, RateLimited, Retry, serve } from 'goalmill';
 
 const folder = process.env.GOALMILL_VECTOR_DIR;
 const log = (line) => appendFileSync(join(folder, 'log'), `${line}\n`);
@@ -14,7 +14,7 @@ async function gate(ctx) {
 }
 
 function flaky({ after_ms } = {}) {
-  return new Retry('try again', { code: 'FLAKY', ...(after_ms !== undefined && { after: after_ms }) });
+  return after_ms === undefined ? new Retry('try again', { code: 'FLAKY' }) : new RateLimited('try again', { code: 'FLAKY', after: after_ms });
 }
 
 function makeCall(ctx, n, options = {}, more = {}) {

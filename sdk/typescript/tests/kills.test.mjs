@@ -10,16 +10,21 @@ const CALLS = 20;
 const LANES = 10;
 const settings = '[scheduler]\ntask_lease_ms = 4000\n[worker]\nlease_margin_ms = 1000\n';
 
+/** The plan that an idempotency key names: `<plan>:<step>/<hash>`. */
+const planOf = (key) => key.split(':')[0];
+
 /**
  * A model that counts what it is asked, for each key. It calls `answered` after each answer, and leaves a call without
  * one if `ignores` says so.
  */
 async function startModel({ ignores, answered }) {
+  /** By plan and number of the call, then by key. */
   const paid = new Map();
   const server = createServer((request, response) => {
     const key = request.headers['idempotency-key'];
     const number = Number(request.url.slice(1));
-    paid.set(key, (paid.get(key) ?? 0) + 1);
+    const call = `${planOf(key)}/${number}`;
+    paid.set(call, [...(paid.get(call) ?? []), key]);
     if (ignores(key, number)) return;
     response.end(JSON.stringify({ answer: number * number }), () => answered(key, number));
   });
@@ -38,11 +43,11 @@ test('after kill -9 at each of twenty calls, only the call in flight is made aga
   const agents = new Set();
   const model = await startModel({
     // An agent that is about to be killed may be quicker than the signal: its next call stays in flight.
-    ignores: (key, n) => n > kills.get(key.split('/')[0])?.n,
+    ignores: (key, n) => n > kills.get(planOf(key))?.n,
     answered(key, n) {
-      const planned = kills.get(key.split('/')[0]);
+      const planned = kills.get(planOf(key));
       if (planned?.n !== n) return;
-      kills.delete(key.split('/')[0]);
+      kills.delete(planOf(key));
       killed += 1;
       planned.kill();
     },
@@ -63,7 +68,9 @@ test('after kill -9 at each of twenty calls, only the call in flight is made aga
       const { answers } = await run.result({ timeout: '60s' });
       await agent.end('SIGKILL');
       assert.deepEqual(answers, Array.from({ length: CALLS }, (_, i) => (i + 1) ** 2));
-      const counts = Array.from({ length: CALLS }, (_, i) => model.paid.get(`${run.id}/s/${i + 1}`));
+      const keys = Array.from({ length: CALLS }, (_, i) => model.paid.get(`${run.id}/${i + 1}`));
+      assert.equal(new Set(keys.flat()).size, CALLS, 'a call has one key in all attempts');
+      const counts = keys.map(({ length }) => length);
       const again = counts.flatMap((count, i) => (count === 1 ? [] : [[i + 1, count]]));
       const { steps: [step], usage } = await run.get();
       // A busy machine may lose a lease too: each lost attempt has one call in flight at most.
@@ -78,7 +85,7 @@ test('after kill -9 at each of twenty calls, only the call in flight is made aga
     const lanes = await Promise.allSettled(Array.from({ length: LANES }, (_, i) => lane(i + 1)));
     assert.deepEqual(lanes.flatMap(({ reason }) => (reason === undefined ? [] : [String(reason)])), []);
     assert.equal(killed, CALLS);
-    const total = [...model.paid.values()].reduce((sum, count) => sum + count, 0);
+    const total = [...model.paid.values()].flat().length;
     console.log(`# ${killed} kills, ${CALLS * CALLS} calls, ${total - CALLS * CALLS} made again`);
   } finally {
     await Promise.all([...agents].map((agent) => agent.end()));

@@ -1,0 +1,41 @@
+// The program `goalmill` as a child process, with lines of JSON on its standard streams.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+
+/** A program that runs. */
+export interface Program {
+  stdin: Writable;
+  stdout: Readable;
+  /** Its code, or the signal that has ended it. */
+  ended: Promise<number | string>;
+}
+
+/** Starts the given program, that of `GOALMILL_BINARY`, or `goalmill` on `PATH`. */
+export async function startProgram(args: string[], program?: string, env: Record<string, string> = {}): Promise<Program> {
+  const path = program || process.env.GOALMILL_BINARY || 'goalmill';
+  // In a session of its own: Ctrl-C in a terminal reaches this process only.
+  const child = spawn(path, args, { detached: true, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'inherit'] });
+  child.stdin.on('error', () => {}); // its end is seen on standard output
+  try {
+    await once(child, 'spawn');
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw Object.assign(new Error(`the program \`${path}\` cannot be started (${message}): install it, or set GOALMILL_BINARY to its path`), { code });
+  }
+  return { stdin: child.stdin, stdout: child.stdout, ended: once(child, 'close').then(([code, signal]) => code ?? signal) };
+}
+
+/** The values that a stream has, one a line. `node:readline` would also end a line at U+2028, which may stand in a text. */
+export async function* readValues(stream: Readable): AsyncGenerator<any> {
+  let line: Buffer[] = [];
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    let from = 0;
+    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, from)) {
+      yield JSON.parse(Buffer.concat([...line, chunk.subarray(from, end)]).toString());
+      [line, from] = [[], end + 1];
+    }
+    line.push(chunk.subarray(from));
+  }
+}
