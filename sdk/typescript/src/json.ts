@@ -3,12 +3,12 @@
 import { createHash } from 'node:crypto';
 import { Fatal } from './errors.js';
 
-/** Refuses what JSON cannot say: it would be dropped, become `null`, or could not be read. */
-export function checkJson(value: unknown, what: string, nestingMax: number): void {
-  check(value, '', nestingMax, nestingMax, what);
-}
-
-function check(value: unknown, at: string, left: number, most: number, what: string): void {
+/**
+ * Refuses what JSON cannot say: it would be dropped, become `null`, or could not be read.
+ *
+ * - `what`: what the value is, for the message. `nestingMax`: nested lists and objects that it may have.
+ */
+export function checkJson(value: unknown, what: string, nestingMax: number, at = '', left = nestingMax): void {
   switch (typeof value) {
     case 'string':
       if (!value.isWellFormed()) refuse(what, at, 'holds an unpaired surrogate');
@@ -24,13 +24,13 @@ function check(value: unknown, at: string, left: number, most: number, what: str
     case 'object': {
       if (value === null) return;
       if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
-        return check((value as { toJSON(): unknown }).toJSON(), at, left - 1, most, what);
+        return checkJson((value as { toJSON(): unknown }).toJSON(), what, nestingMax, at, left - 1);
       }
       if (value instanceof Map || value instanceof Set) return refuse(what, at, 'is a Map or a Set: make it an object or a list');
-      if (left <= 0) return refuse(what, at, `has more than ${most} nested lists and objects (\`limits.nesting_max\`)`);
+      if (left <= 0) return refuse(what, at, `has more than ${nestingMax} nested lists and objects (\`limits.nesting_max\`)`);
       for (const key in value) {
         if (!key.isWellFormed()) refuse(what, at, 'has a name with an unpaired surrogate');
-        check((value as Record<string, unknown>)[key], `${at}/${key}`, left - 1, most, what);
+        checkJson((value as Record<string, unknown>)[key], what, nestingMax, `${at}/${key}`, left - 1);
       }
       return;
     }
