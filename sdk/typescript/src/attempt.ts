@@ -126,7 +126,7 @@ export class Attempt {
     } catch (thrown) {
       this.tell('abandoned', { call });
       // It would be made again, whatever the agent does with the error.
-      if (thrown instanceof Fatal) this.fail(thrown);
+      if (thrown instanceof Fatal && !this.signal.aborted) this.fail(thrown);
       throw thrown;
     }
   }

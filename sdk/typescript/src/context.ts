@@ -165,6 +165,6 @@ function limitOf(limit: Duration | undefined): { limit_ms?: number } {
 function decided<T>(outcome: unknown): T {
   const error = (outcome as { error?: { code?: string; message?: string } | string } | null)?.error;
   if (error == null) return outcome as T;
-  const { code = 'NO_ANSWER', message = 'nobody decided in time' } = typeof error === 'string' ? { message: error } : error;
+  const { code = 'NO_ANSWER', message = 'no decision in time' } = typeof error === 'string' ? { message: error } : error;
   throw new Fatal(message, { code });
 }

@@ -145,7 +145,7 @@ export function toFailure(thrown: unknown): Failure {
   } catch {
     // A field of it throws.
   }
-  // Nobody foresaw any other error: the work may be done.
+  // Any other error is unexpected: the work may be done.
   return failureOf('transient', 'AGENT_EXCEPTION', thrown, 'unknown');
 }
 

@@ -1,7 +1,8 @@
-// The program `goalmill` as a child process, with lines of JSON on its standard streams.
+// The program `goalmill`: a child process, or a worker that is there already. Both exchange lines of JSON.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { connect } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 
 /** A program that runs. */
@@ -25,6 +26,14 @@ export async function startProgram(args: string[], program?: string, env: Record
     throw Object.assign(new Error(`the program \`${path}\` cannot be started (${message}): install it, or set GOALMILL_BINARY to its path`), { code });
   }
   return { stdin: child.stdin, stdout: child.stdout, ended: once(child, 'close').then(([code, signal]) => code ?? signal) };
+}
+
+/** Connects to the socket of a worker that is there already. */
+export async function connectBridge(path: string): Promise<Program> {
+  const socket = connect(path);
+  await once(socket, 'connect');
+  socket.on('error', () => {}); // `close` follows
+  return { stdin: socket, stdout: socket, ended: new Promise((resolve) => socket.once('close', () => resolve(0))) };
 }
 
 /** The values that a stream has, one a line. `node:readline` would also end a line at U+2028, which may stand in a text. */

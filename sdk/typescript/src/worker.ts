@@ -1,11 +1,12 @@
 // A worker: the child process `goalmill worker --bridge`, which has leases, reports and records, and the agents of this process.
+// `goalmill dev --agent` has the worker already, and names its socket in `GOALMILL_BRIDGE`.
 
 import type { Agent } from './agent.js';
 import { Attempt, type Link, type Task } from './attempt.js';
 import { type Duration, toMs } from './duration.js';
 import { Fatal, plain } from './errors.js';
 import { type Log, writeLog } from './log.js';
-import { type Program, readValues, startProgram } from './program.js';
+import { connectBridge, type Program, readValues, startProgram } from './program.js';
 
 /** Options of a worker. What is missing is taken from the settings of `goalmill worker`. */
 export interface ServeOptions {
@@ -45,7 +46,8 @@ export async function serve(agents: Agent[], options: ServeOptions = {}): Promis
   const drain_ms = options.drain === undefined ? undefined : toMs(options.drain);
   const hello = { version: FRAMES, package: 'the TypeScript package 0.1.0', agents: agents.map((agent) => agent.card()), slots, name, drain_ms };
   const env = { ...(redis !== undefined && { GOALMILL_REDIS_URL: redis }), ...(prefix !== undefined && { GOALMILL__REDIS__PREFIX: prefix }) };
-  const worker = new Worker(agents, log, await startProgram(['worker', '--bridge'], options.program, env));
+  const bridge = process.env.GOALMILL_BRIDGE;
+  const worker = new Worker(agents, log, await (bridge ? connectBridge(bridge) : startProgram(['worker', '--bridge'], options.program, env)));
   const drain = () => worker.send('drain', {});
   process.on('SIGTERM', drain).on('SIGINT', drain);
   signal?.addEventListener('abort', drain);

@@ -124,8 +124,8 @@ test('the first of several waits ends the attempt, after the calls beside it', a
   const decided = { n: 2, name: end.suspended.name, inputs: end.suspended.inputs };
   const second = await run((ctx) => ctx.approve('one?'), { calls: [...calls, { ...decided, outcome: { approved: true } }] });
   assert.deepEqual(second.end.outputs, { approved: true });
-  const late = await run((ctx) => ctx.approve('one?'), { calls: [...calls, { ...decided, outcome: { error: 'nobody was there' } }] });
-  assert.deepEqual([late.end.failure.code, late.end.failure.message, late.end.failure.class], ['NO_ANSWER', 'nobody was there', 'permanent']);
+  const late = await run((ctx) => ctx.approve('one?'), { calls: [...calls, { ...decided, outcome: { error: 'too late' } }] });
+  assert.deepEqual([late.end.failure.code, late.end.failure.message, late.end.failure.class], ['NO_ANSWER', 'too late', 'permanent']);
 });
 
 test('a stopped attempt makes no calls', async () => {
@@ -138,7 +138,7 @@ test('a stopped attempt makes no calls', async () => {
   assert.deepEqual(reports.map(({ what, failure }) => [what, failure.code]), [['failed', 'STOPPED']]);
 });
 
-test('a call that the action does not wait for harms nobody', async () => {
+test('a call that the action does not wait for does no harm', async () => {
   let made;
   const { calls, end } = await run((ctx) => {
     void ctx.call('late', async () => (await sleep(20), (made = true)));

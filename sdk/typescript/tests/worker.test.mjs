@@ -1,6 +1,7 @@
 // The worker process as this package sees it, played by a script.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -126,6 +127,27 @@ test('a failure of a call that cannot be recorded stops the attempt', async () =
     seen.push(error.code, (await ctx.call('b', () => 1).catch((again) => again)).code);
   }));
   assert.deepEqual(seen, ['CALLS_EXCEEDED', 'CALLS_EXCEEDED']);
+});
+
+test('a worker that is there already is used, and its end is that of the service', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'goalmill-socket-'));
+  const place = join(folder, '0.sock');
+  const frames = [];
+  const server = createServer((socket) => socket.setEncoding('utf8').on('data', (text) => {
+    frames.push(...text.trim().split('\n').map((line) => Object.keys(JSON.parse(line))[0]));
+    if (frames.at(-1) === 'hello') socket.write('{"ready":{"frame_bytes_max":100000,"nesting_max":8}}\n');
+    if (frames.at(-1) === 'drain') socket.end('{"draining":{}}\n');
+  }));
+  await new Promise((resolve) => server.listen(place, resolve));
+  process.env.GOALMILL_BRIDGE = place;
+  const one = agent('a');
+  one.action('*', () => 1);
+  const stop = new AbortController();
+  server.on('connection', (socket) => socket.once('data', () => stop.abort()));
+  await serve([one], { program: '/nowhere/goalmill', signal: stop.signal }).finally(() => delete process.env.GOALMILL_BRIDGE);
+  assert.deepEqual(frames, ['hello', 'drain']);
+  server.close();
+  rmSync(folder, { recursive: true });
 });
 
 test('what cannot be served is refused with what to do', async () => {

@@ -2,7 +2,7 @@
 
     python3 run.py --worker "python agent.py" [--cut] [PART OF A NAME…]
 """
-import argparse, json, os, re, shlex, shutil, signal, socket, subprocess, sys, tempfile, threading, time, traceback, uuid
+import argparse, contextlib, json, os, re, shlex, shutil, signal, socket, subprocess, sys, tempfile, threading, time, traceback, uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -150,8 +150,8 @@ class Run:
         self.r.hset("goalmill:meta", mapping={"instance": uuid.uuid4().hex, "protocol": "1", "shards": "1",
                                               "streams": "goalmill:steps:<agent_type>",
                                               "limits": json.dumps(self.vector.get("limits", {}))})
-        self.start(True)
         try:
+            self.start(True)
             for number, line in enumerate(self.vector["script"]):
                 try:
                     self.do(dict(line))
@@ -161,9 +161,7 @@ class Run:
             if left := [report for report, _ in self.reports if report["what"] not in PASSED]:
                 raise Wrong(f"a report that no line expects: {short(left[0])}")
         finally:
-            if self.worker.poll() is None:
-                self.worker.kill()
-            self.worker.wait()
+            self.kill()
 
     def do(self, line):
         verb = next(iter(line))
@@ -185,8 +183,23 @@ class Run:
     def signal(self, name):
         self.worker.send_signal(getattr(signal, f"SIG{name}"))
         if name == "KILL":
-            self.worker.wait()
+            self.kill()
             self.r.delete("goalmill:workers", "goalmill:workers:beats")
+
+    def kill(self):
+        """Kills the worker, and waits (on Linux) until a process that serves it has ended too: it may still read tasks."""
+        if self.worker.poll() is None:
+            self.worker.kill()
+        self.worker.wait()
+        wait(lambda: not self.lives(), "a process that the worker has started does not end")
+
+    def lives(self):
+        mark = f"GOALMILL_VECTOR_DIR={self.folder}".encode()
+        for environment in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if mark in environment.read_bytes():
+                    return True
+        return False
 
     def exit(self, code):
         wait(lambda: self.worker.poll() is not None, "the worker has not ended")
