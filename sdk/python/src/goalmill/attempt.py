@@ -10,7 +10,7 @@ import time
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from .errors import Failure, Fatal, Partial, Suspended, body_of, plain
+from .errors import Failure, Fatal, Partial, Retry, Suspended, body_of, plain
 from .outcome import Budget, Outcome
 from .schema import to_json
 
@@ -85,7 +85,7 @@ class Attempt:
     # End
 
     def end(self, answer: dict[str, Any] | None) -> None:
-        """Ends the attempt, once. `None` if it waits, or was stopped."""
+        """Ends the attempt, once. `None` if it was stopped."""
         with self.lock:
             if self.ended:
                 return
@@ -110,8 +110,9 @@ class Attempt:
     def fail(self, error: BaseException) -> None:
         """Ends the attempt with what the agent raised, whatever that is."""
         if (suspended := _suspended(error)) is not None:
-            # An outcome by callback is told like an answer.
-            return self.complete({"accepted": True}) if suspended.is_accepted else self.end(None)
+            if suspended.is_accepted:
+                return self.complete({"accepted": True})
+            error = Retry("the attempt waits", code="SUSPENDED")  # not reported: the attempt has what it used up
         try:
             if isinstance(error, Partial):
                 return self.complete(error.outputs, partial=True, errors=[body_of(e) for e in error.errors[:20]])
