@@ -45,7 +45,7 @@ pub(crate) struct Turn<'a> {
     /// [`PlanState::kept_bytes`] when the turn began.
     pub(crate) bytes_before: u64,
     /// Steps whose timer changed, with its previous time.
-    dues: Vec<(StepIndex, u64)>,
+    dues: Vec<(StepIndex, Option<u64>)>,
     plan_due: Option<u64>,
     had_room: bool,
     /// The step of a sequential plan whose turn it was.
@@ -196,10 +196,10 @@ impl<'a> Turn<'a> {
         self.dues.sort_by_key(|(i, _)| *i);
         self.dues.dedup_by_key(|(i, _)| *i);
         for (i, before) in std::mem::take(&mut self.dues) {
-            let due = self.state.steps[i].due_ms;
+            let due = self.state.steps[i].due_ms();
             if due != before {
                 let timer = Timer::Step(i);
-                self.effects.push(Effect::Timer(timer, crate::state::at(due)));
+                self.effects.push(Effect::Timer(timer, due));
             }
         }
         let due = self.state.plan_due();
@@ -223,13 +223,13 @@ impl<'a> Turn<'a> {
 
     /// Records an event of the step's current attempt.
     pub(crate) fn emit_step(&mut self, i: StepIndex, event: StepEvent) {
-        let attempt = self.state.steps[i].attempt;
+        let attempt = self.state.steps[i].attempt();
         self.emit_attempt(i, attempt, event);
     }
 
     /// Records an event that begins the step's next attempt.
     pub(crate) fn emit_next(&mut self, i: StepIndex, event: StepEvent) {
-        let attempt = self.state.steps[i].attempt + 1;
+        let attempt = self.state.steps[i].attempt() + 1;
         self.emit_attempt(i, attempt, event);
     }
 
@@ -241,18 +241,18 @@ impl<'a> Turn<'a> {
 
     fn emit_attempt(&mut self, i: StepIndex, attempt: u32, event: StepEvent) {
         let before = &self.state.steps[i];
-        let (due, flew) = (before.due_ms, before.status.is_in_flight());
+        let (due, flew) = (before.due_ms(), before.status().is_in_flight());
         let reserves = self.state.monitor.is_some() || !self.state.reservations.is_empty();
         let spec = self.state.plan.step(i);
         let (step, phase) = (spec.id.clone(), spec.phase.as_deref().map(Into::into));
         self.emit(Event::Step { step, attempt, phase, event });
         let after = &self.state.steps[i];
-        if after.due_ms != due {
+        if after.due_ms() != due {
             self.dues.push((i, due));
         }
         let holds = reserves || self.state.graph.resource(i).is_some();
-        self.freed |= flew && !after.status.is_in_flight() && holds;
-        if after.status.is_final() {
+        self.freed |= flew && !after.status().is_in_flight() && holds;
+        if after.status().is_final() {
             self.finished.push_back(i);
             self.forget_payloads(i);
         }
@@ -260,8 +260,8 @@ impl<'a> Turn<'a> {
 
     /// Remembers the timers of all steps before the plan's end clears them.
     pub(crate) fn remember_timers(&mut self) {
-        let dues = self.state.steps.iter().enumerate().filter(|(_, step)| step.due_ms > 0);
-        self.dues.extend(dues.map(|(i, step)| (StepIndex::new(i), step.due_ms)));
+        let dues = self.state.steps.iter().enumerate().filter(|(_, step)| step.due_ms().is_some());
+        self.dues.extend(dues.map(|(i, step)| (StepIndex::new(i), step.due_ms())));
     }
 
     pub(crate) fn actor(&self) -> Option<&str> {
@@ -295,7 +295,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(crate) fn status_of(&self, i: StepIndex) -> StepStatus {
-        self.state.steps[i].status
+        self.state.steps[i].status()
     }
 
     /// Whether steps may change: the plan runs, is replanned or is paused.

@@ -16,17 +16,17 @@
 //!
 //! | concept | folder | state |
 //! |---|---|---|
-//! | definition and graph, phases, unlocking | `graph` | `RunningPlan`, `PlanGraph`, `Phases`, `ReadySteps` |
-//! | attempts, reports, failures, retries | `attempt` | `StepState` |
-//! | durable calls, callbacks | `calls` | `StepCalls` |
-//! | budgets, capacity, size, work | `budget` | `Reservations`, `Capacity`, `PlanSize`, `ModelCallLog` |
-//! | waits and events from outside | `wait` | `ReceivedEvents` |
-//! | people and hooks | `people` | `Waiting`, `StepHook` |
+//! | definition and graph, phases, unlocking | `graph` | `RunningPlan`, `PlanGraph`, `Phases`, `ReadySteps`, `Dependencies` |
+//! | a step: its status, attempts, reports, failures, retries | `attempt` | `StepState`, `StepRun`, `StepResult` |
+//! | durable calls, callbacks | `calls` | `StepCalls`, `ReceivedCallback` |
+//! | budgets, capacity, size, work | `budget` | `Reservations`, `CallGrant`, `Capacity`, `PlanSize`, `ModelCallLog` |
+//! | waits and events from outside | `wait` | `ReceivedEvents`, `AwaitedEvent` |
+//! | people and hooks | `people` | `Waiting`, `Decider`, `StepDecisions` |
 //! | clean-up, undo, the end of a plan | `cleanup` | `CleanupState`, `DoneLog`, `Outcome` |
 //! | revisions, edits, forks, streamed plans | `revise` | `Revising` |
 //! | constraints | `constraints` | `ConstraintMonitor` |
 //! | success criteria | `criteria` | `Judging` |
-//! | plans inside: sub-plans, maps, loops, decomposition | `sub_plan` | `InnerPlans` |
+//! | plans inside: sub-plans, maps, loops, decomposition | `sub_plan` | `InnerPlans`, `Iterations` |
 //! | inputs, conditions, payloads | `render` | `PayloadLoads` |
 
 mod apply;

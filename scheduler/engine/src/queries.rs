@@ -5,13 +5,13 @@ use std::sync::{Arc, LazyLock};
 use goalmill_common::event::{GoalAccepted, Parent, PlanEnded, ReplanTriggered, SkipCause};
 use goalmill_common::goal::{Priority, Usage};
 use goalmill_common::id::{AgentType, AttemptToken, DEFAULT_NAMESPACE, Namespace, PlanId, StepId};
-use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, StepKind, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::graph::StepIndex;
+use crate::graph::dependencies::JoinState;
 use crate::people::waiting::Waiting;
-use crate::state::{JoinState, StepState, at};
+use crate::state::{StepState, at};
 use crate::{PlanState, TokenKey};
 
 /// The queue of steps that need no worker.
@@ -121,17 +121,15 @@ impl PlanState {
     /// Whether the step was skipped by its condition, by a person or by a revision: nothing was missed.
     pub fn is_skipped_on_purpose(&self, i: StepIndex) -> bool {
         let Some(step) = self.steps.get(i.as_usize()) else { return false };
-        let cause = step.details.as_ref().and_then(|details| details.cause);
-        step.status == StepStatus::Skipped
-            && match cause {
-                Some(SkipCause::Condition | SkipCause::Person | SkipCause::Revision) => true,
-                Some(SkipCause::FailurePolicy | SkipCause::DependencyFailed) | None => false,
-            }
+        match step.run().cause() {
+            Some(SkipCause::Condition | SkipCause::Person | SkipCause::Revision) => true,
+            Some(SkipCause::FailurePolicy | SkipCause::DependencyFailed) | None => false,
+        }
     }
 
     /// Steps with an attempt that is queued, with a worker, or a sub-plan. Visits every step.
     pub fn steps_in_flight(&self) -> impl Iterator<Item = StepIndex> + '_ {
-        let in_flight = |(i, step): (usize, &StepState)| step.status.is_in_flight().then(|| StepIndex::new(i));
+        let in_flight = |(i, step): (usize, &StepState)| step.status().is_in_flight().then(|| StepIndex::new(i));
         self.steps.iter().enumerate().filter_map(in_flight)
     }
 
@@ -140,7 +138,7 @@ impl PlanState {
         if self.counts.in_progress == 0 {
             return (0, 0);
         }
-        let waiting = self.indices().filter(|i| self.steps[*i].status == StepStatus::Waiting);
+        let waiting = self.indices().filter(|i| self.steps[*i].status() == StepStatus::Waiting);
         waiting.fold((0, 0), |(times, events), i| match self.awaited_event(i) {
             Some(_) => (times, events + 1),
             None => (times + 1, events),
@@ -197,10 +195,10 @@ impl PlanState {
     pub fn step_in_turn(&self) -> Option<StepIndex> {
         let first = self.first_in_turn()?;
         // One before it waits for what its condition reads.
-        let is_overtaking = self.loads.readers().any(|i| i < first && self.steps[i].status == StepStatus::Pending);
+        let is_overtaking = self.loads.readers().any(|i| i < first && self.steps[i].status() == StepStatus::Pending);
         // One that began keeps its turn, also if one before it begins again.
         let is_taken = self.counts.in_progress > 0 && !self.plan.step(first).is_cleanup();
-        (self.has_room() && !is_taken && !is_overtaking && self.steps[first].status == StepStatus::Ready)
+        (self.has_room() && !is_taken && !is_overtaking && self.steps[first].status() == StepStatus::Ready)
             .then_some(first)
     }
 
@@ -273,7 +271,7 @@ impl PlanState {
         if self.runs_in_engine(i) {
             return Some(&NO_QUEUE);
         }
-        let fallen = self.steps.get(i.as_usize()).is_some_and(|step| step.fallback);
+        let fallen = self.steps.get(i.as_usize()).is_some_and(|step| step.has_fallen_back());
         let other = spec.fallback.as_ref().filter(|_| fallen).and_then(|fallback| fallback.agent_type.as_ref());
         Some(other.or_else(|| self.doer(i)).unwrap_or(&spec.agent_type))
     }
@@ -281,7 +279,7 @@ impl PlanState {
     /// The token of the step's current attempt.
     pub fn token(&self, i: StepIndex, key: TokenKey) -> Option<AttemptToken> {
         let (spec, state) = (self.plan.get(i)?, self.steps.get(i.as_usize())?);
-        Some(key.token(&self.accepted, &spec.id, state.attempt))
+        Some(key.token(&self.accepted, &spec.id, state.attempt()))
     }
 
     /// Estimated seconds on the longest path.
@@ -309,19 +307,14 @@ impl PlanState {
 
     /// The next due time of the plan and its steps. Visits every step.
     pub fn next_due(&self) -> Option<u64> {
-        let steps = self.steps.iter().filter_map(|step| at(step.due_ms)).min();
+        let steps = self.steps.iter().filter_map(StepState::due_ms).min();
         steps.into_iter().chain(self.plan_due()).min()
-    }
-
-    /// The answer to the step's question.
-    pub(crate) fn answer(&self, i: StepIndex) -> Option<&Json> {
-        self.steps[i].details.as_ref().and_then(|details| details.answer.as_ref())
     }
 
     /// The action of the step's next or current task: the fallback's once the step uses it.
     pub fn action(&self, i: StepIndex) -> Option<&str> {
         let spec = self.plan.get(i)?;
-        let fallen = self.steps.get(i.as_usize()).is_some_and(|step| step.fallback);
+        let fallen = self.steps.get(i.as_usize()).is_some_and(|step| step.has_fallen_back());
         let other = spec.fallback.as_ref().filter(|_| fallen).and_then(|fallback| fallback.action.as_ref());
         Some(other.unwrap_or(&spec.action))
     }
@@ -351,7 +344,7 @@ impl PlanState {
     pub(crate) fn is_free(&self, i: StepIndex) -> bool {
         let Some(step) = self.steps.get(i.as_usize()) else { return false };
         let held = self.graph.resource(i).is_some_and(|resource| self.capacity.is_held(resource));
-        step.status == StepStatus::Ready && !held
+        step.status() == StepStatus::Ready && !held
     }
 
     /// Whether a decision left steps for later, as [`crate::Effect::Continue`] says.
@@ -359,7 +352,7 @@ impl PlanState {
         let is_running = self.status == PlanStatus::Running && !self.is_kept();
         let may_start = |(i, step): (usize, &StepState)| {
             let i = StepIndex::new(i);
-            step.status == StepStatus::Pending
+            step.status() == StepStatus::Pending
                 && self.is_its_turn(i)
                 && self.is_phase_open(i)
                 && self.join_state(i) == JoinState::Met
@@ -375,14 +368,6 @@ impl PlanState {
     }
 
     pub(crate) fn join_state(&self, i: StepIndex) -> JoinState {
-        let step = &self.steps[i];
-        let needed = self.graph.needed(i, self.plan.step(i).join);
-        if step.met >= needed {
-            JoinState::Met
-        } else if step.met.saturating_add(step.open) < needed {
-            JoinState::Impossible
-        } else {
-            JoinState::Open
-        }
+        self.steps[i].dependencies().join(self.graph.needed(i, self.plan.step(i).join))
     }
 }

@@ -10,7 +10,6 @@ use goalmill_common::status::StepStatus;
 
 use crate::graph::StepIndex;
 use crate::render::{self, Unrendered};
-use crate::state::at;
 use crate::sub_plan::family::{self, FamilyRequest};
 use crate::{Decision, Effect, EngineContext, PlanState, Timer};
 
@@ -99,9 +98,9 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
     effects.extend(state.waiting.hook().map(|_| Effect::AskHooks { step: None }));
     for (i, step) in state.steps.iter().enumerate() {
         let i = StepIndex::new(i);
-        effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(i), Some(due))));
-        if step.status == StepStatus::AwaitingApproval && step.asked_hooks().is_some() {
-            effects.push(match render::inputs(state, i, state.steps[i].queued_ms, &context.limits) {
+        effects.extend(step.due_ms().map(|due| Effect::Timer(Timer::Step(i), Some(due))));
+        if step.run().hooks().is_some() {
+            effects.push(match render::inputs(state, i, state.steps[i].queued_ms(), &context.limits) {
                 Err(Unrendered::Needs(payloads)) => Effect::LoadPayloads { step: Some(i), payloads },
                 Ok(_) | Err(Unrendered::Failed(_)) => Effect::AskHooks { step: Some(i) },
             });
@@ -109,14 +108,14 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
         if state.awaited_event(i).is_some() {
             effects.push(Effect::AwaitEvent { step: i });
         }
-        if step.status == StepStatus::Ready && state.is_offered(i) {
+        if step.status() == StepStatus::Ready && state.is_offered(i) {
             effects.push(Effect::Ready(i));
         }
-        if step.awaits_plan() {
+        if step.run().awaits_plan() {
             family.extend(state.plan_of_call(i));
         }
-        if step.status == StepStatus::Running && state.plan.step(i).kind == StepKind::Plan {
-            match render::inputs(state, i, state.steps[i].queued_ms, &context.limits) {
+        if step.status() == StepStatus::Running && state.plan.step(i).kind == StepKind::Plan {
+            match render::inputs(state, i, state.steps[i].queued_ms(), &context.limits) {
                 Err(Unrendered::Needs(payloads)) => effects.push(Effect::LoadPayloads { step: Some(i), payloads }),
                 inputs => family.push(state.sub_plan(i, &inputs.unwrap_or_default())),
             }

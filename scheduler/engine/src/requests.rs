@@ -147,7 +147,7 @@ impl Turn<'_> {
         if self.status_of(i) != StepStatus::Retrying {
             return Err(self.refuse_step(i, "only a step that waits for its next attempt can be retried"));
         }
-        if self.state.steps[i].awaits_plan() {
+        if self.state.steps[i].run().awaits_plan() {
             return Err(self.refuse_step(i, "one of its calls waits for a plan to end"));
         }
         self.emit_step(i, StepEvent::Ready);

@@ -10,7 +10,7 @@ use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus};
 use goalmill_expression::WorkMeter;
 
-pub(crate) use crate::attempt::step_state::{StepState, ToldToWait};
+pub(crate) use crate::attempt::step_state::StepState;
 use crate::budget::capacity::Capacity;
 use crate::budget::model_calls::ModelCallLog;
 use crate::budget::plan_size::PlanSize;
@@ -107,15 +107,6 @@ impl Origin {
             self.note = Some(issue.detail.chars().take(NOTE_CHARS_MAX).collect::<String>().into());
         }
     }
-}
-
-/// Whether the join of a step is satisfied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum JoinState {
-    Open,
-    Met,
-    /// It can never be met.
-    Impossible,
 }
 
 impl PlanState {

@@ -39,22 +39,24 @@ impl PlanState {
     /// A read-only view of one step.
     pub fn step(&self, i: StepIndex) -> Option<StepSnapshot<'_>> {
         let (spec, state) = (self.plan.get(i)?, self.steps.get(i.as_usize())?);
-        let details = state.details.as_deref();
+        // What a call waits for, if no person decides about it.
+        let is_retrying = state.status() == StepStatus::Retrying;
+        let call = || state.run().suspended().filter(|_| is_retrying).map(|call| call.call.wait.text.as_str());
         Some(StepSnapshot {
             spec,
-            status: state.status,
-            attempt: state.attempt,
-            due_ms: at(state.due_ms),
-            queued_ms: at(state.queued_ms),
-            started_ms: at(state.started_ms),
-            finished_ms: at(state.finished_ms),
-            worker: state.worker.as_ref(),
-            outputs: state.outputs.as_ref(),
+            status: state.status(),
+            attempt: state.attempt(),
+            due_ms: state.due_ms(),
+            queued_ms: at(state.queued_ms()),
+            started_ms: at(state.started_ms()),
+            finished_ms: state.run().finished_ms(),
+            worker: state.worker(),
+            outputs: state.outputs(),
             failure: state.failure(),
             reason: self.reason_of(state),
-            question: details.and_then(|details| details.question.as_deref()),
-            progress: details.and_then(|details| details.progress),
-            message: details.and_then(|details| details.message.as_deref()).or_else(|| state.awaited_by_call()),
+            question: state.run().question(),
+            progress: state.progress(),
+            message: state.message().or_else(call),
         })
     }
 }

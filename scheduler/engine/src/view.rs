@@ -104,44 +104,44 @@ impl PlanState {
 
     fn step_view(&self, i: usize, step: &StepState, include_outputs: bool) -> StepView {
         let spec = self.plan.step(StepIndex::new(i));
-        let details = step.details.as_deref();
+        let run = step.run();
         StepView {
             id: spec.id.clone(),
             description: spec.description.clone(),
             kind: spec.kind,
             agent_type: self.queue(StepIndex::new(i)).unwrap_or(&spec.agent_type).clone(),
             action: spec.action.clone(),
-            status: step.status,
-            attempt: step.attempt,
+            status: step.status(),
+            attempt: step.attempt(),
             dependencies: spec.dependencies.clone(),
             dependency_status: spec.dependency_status.clone(),
             phase: spec.phase.clone(),
             undoes: spec.undoes.clone(),
             always: spec.always,
-            worker: step.worker.clone(),
-            queued_at: at(step.queued_ms).map(rfc3339),
-            started_at: at(step.started_ms).map(rfc3339),
-            finished_at: at(step.finished_ms).map(rfc3339),
-            due_at: at(step.due_ms).map(rfc3339),
-            progress: details.and_then(|details| details.progress),
-            message: details.and_then(|details| details.message.clone()),
-            outputs: step.outputs.clone().filter(|_| include_outputs),
-            partial: step.partial,
-            errors: details.map(|details| details.errors.clone()).unwrap_or_default(),
-            suggested_adjustments: details.map(|details| details.suggested.clone()).unwrap_or_default(),
-            duration_ms: (step.status == StepStatus::Completed && step.started_ms > 0)
-                .then(|| step.finished_ms.saturating_sub(step.started_ms)),
+            worker: step.worker().cloned(),
+            queued_at: at(step.queued_ms()).map(rfc3339),
+            started_at: at(step.started_ms()).map(rfc3339),
+            finished_at: step.run().finished_ms().map(rfc3339),
+            due_at: step.due_ms().map(rfc3339),
+            progress: step.progress(),
+            message: step.message().map(str::to_owned),
+            outputs: step.outputs().filter(|_| include_outputs).cloned(),
+            partial: step.is_partial(),
+            errors: step.errors().to_vec(),
+            suggested_adjustments: run.result().map(|result| result.suggested().to_vec()).unwrap_or_default(),
+            duration_ms: (step.status() == StepStatus::Completed && step.started_ms() > 0)
+                .then(|| step.run().finished_ms().unwrap_or_default().saturating_sub(step.started_ms())),
             failure: step.failure().cloned(),
             reason: self.reason_of(step).into(),
-            question: details.and_then(|details| details.question.as_ref()).map(|question| QuestionView {
+            question: run.question().map(|question| QuestionView {
                 id: spec.id.to_string(),
-                question: question.clone(),
-                schema: match step.suspended() {
-                    Some(call) => call.wait.schema.clone(),
+                question: question.to_owned(),
+                schema: match run.suspended() {
+                    Some(suspended) => suspended.call.wait.schema.clone(),
                     None => spec.ask.as_ref().and_then(|ask| ask.schema.clone()),
                 },
                 default: spec.ask.as_ref().and_then(|ask| ask.default.clone()),
-                due_at: at(step.due_ms).map(rfc3339).unwrap_or_default(),
+                due_at: step.due_ms().map(rfc3339).unwrap_or_default(),
             }),
             decision: self.step_decision_view(StepIndex::new(i)),
             awaits: self.awaited_event(StepIndex::new(i)).map(|(event, key)| AwaitedEventView {
@@ -149,14 +149,14 @@ impl PlanState {
                 key: key.to_owned(),
                 schema: spec.wait.as_ref().and_then(|wait| wait.schema.clone()),
             }),
-            sub_plan: (step.awaits_plan() || (step.attempt > 0 && spec.kind == StepKind::Plan))
+            sub_plan: (run.awaits_plan() || (step.attempt() > 0 && spec.kind == StepKind::Plan))
                 .then(|| self.sub_plan_id(StepIndex::new(i))),
         }
     }
 
     /// Why a step is blocked, skipped or cancelled. Steps that the plan's end has cancelled share one reason.
     pub(crate) fn reason_of<'s>(&self, step: &'s StepState) -> &'s str {
-        match (step.reason(), step.status, self.status) {
+        match (step.run().reason(), step.status(), self.status) {
             ("", StepStatus::Cancelled, PlanStatus::Failed) => "the plan failed",
             ("", StepStatus::Cancelled, PlanStatus::Cancelled) => "the plan was cancelled",
             ("", StepStatus::Cancelled, PlanStatus::Rejected) => "the plan was rejected",
@@ -168,7 +168,7 @@ impl PlanState {
     pub fn results(&self) -> Results {
         let mut results = Map::new();
         for (spec, step) in self.plan.steps().zip(&self.steps) {
-            if let Some(outputs) = &step.outputs {
+            if let Some(outputs) = &step.outputs() {
                 results.insert(spec.id.to_string(), outputs.value());
             }
         }
@@ -190,7 +190,7 @@ impl PlanState {
     pub fn outputs_json(&self) -> Json {
         let mut text = String::from("{");
         for (spec, step) in self.plan.steps().zip(&self.steps) {
-            let Some(outputs) = &step.outputs else { continue };
+            let Some(outputs) = &step.outputs() else { continue };
             if text.len() > 1 {
                 text.push(',');
             }
@@ -205,7 +205,7 @@ impl PlanState {
     pub fn failures(&self) -> Map<String, Value> {
         let mut failures = Map::new();
         for (spec, step) in self.plan.steps().zip(&self.steps) {
-            if let (StepStatus::Failed | StepStatus::Skipped, Some(failure)) = (step.status, step.failure()) {
+            if let (StepStatus::Failed | StepStatus::Skipped, Some(failure)) = (step.status(), step.failure()) {
                 failures.insert(spec.id.to_string(), serde_json::to_value(failure).unwrap_or(Value::Null));
             } else if let Some(error) = step.errors().first() {
                 failures.insert(spec.id.to_string(), serde_json::to_value(error).unwrap_or(Value::Null));
@@ -220,8 +220,10 @@ impl PlanState {
 
     /// The output of an ended plan as a whole.
     pub fn final_output(&self) -> Option<Json> {
-        let steps = self.plan.steps().zip(&self.steps).filter(|(_, step)| step.status == StepStatus::Completed);
-        let completed = steps.filter_map(|(spec, step)| Some((spec.kind, step.finished_ms, step.outputs.as_ref()?)));
+        let steps = self.plan.steps().zip(&self.steps).filter(|(_, step)| step.status() == StepStatus::Completed);
+        let completed = steps.filter_map(|(spec, step)| {
+            Some((spec.kind, step.run().finished_ms().unwrap_or_default(), step.outputs()?))
+        });
         view::final_output(completed).filter(|_| self.is_final()).cloned()
     }
 

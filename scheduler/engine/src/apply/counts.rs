@@ -8,9 +8,8 @@ use crate::graph::StepIndex;
 use crate::graph::ready_steps::ReadySteps;
 use crate::state::PlanState;
 
-/// Changes a step's status and every counter that depends on it.
+/// Changes every counter that depends on the status of a step, which has changed.
 pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepStatus, satisfied: bool) {
-    state.steps[i].status = new;
     state.counts.shift(old, new);
     if old.is_in_flight() != new.is_in_flight() {
         count_in_flight(state, i, new.is_in_flight());
@@ -37,10 +36,10 @@ pub(crate) fn recount_steps(state: &mut PlanState) {
     state.inner.clear_holders();
     state.reservations.clear_estimates();
     state.ready = ReadySteps::default();
-    let is_open = |i: &&StepIndex| !state.steps[**i].status.is_final();
+    let is_open = |i: &&StepIndex| !state.steps[**i].status().is_final();
     state.cleanup.set_open(to_u32(state.graph.cleanup_steps().iter().filter(is_open).count()));
     for i in state.indices() {
-        let status = state.steps[i].status;
+        let status = state.steps[i].status();
         if status.is_in_flight() {
             count_in_flight(state, i, true);
         }
@@ -68,17 +67,16 @@ fn count_in_flight(state: &mut PlanState, i: StepIndex, begins: bool) {
 /// Tracks the steps one of whose calls waits for a plan. Such a step is not in flight.
 fn track_call_plan(state: &mut PlanState, i: StepIndex) {
     let step = &state.steps[i];
-    if !step.status.is_in_flight() {
-        state.inner.set_call_plan(i, step.awaits_plan());
+    if !step.status().is_in_flight() {
+        state.inner.set_call_plan(i, step.run().awaits_plan());
     }
 }
 
 fn release_dependents(state: &mut PlanState, i: StepIndex, status: StepStatus, satisfied: bool) {
     let id = &state.plan.step(i).id;
     for &dependent in state.graph.dependents(i) {
-        let step = &mut state.steps[dependent];
-        step.open = step.open.saturating_sub(1);
-        step.met += u32::from(state.plan.step(dependent).is_met_by(id, status, satisfied));
+        let is_met = state.plan.step(dependent).is_met_by(id, status, satisfied);
+        state.steps[dependent].dependencies_mut().end(is_met);
     }
     if let Some(phase) = state.graph.phase(i) {
         state.phases.end_step(phase, status);

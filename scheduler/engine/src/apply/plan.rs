@@ -16,6 +16,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::counts::{recount_steps, transition};
 use crate::ReplayError;
+use crate::attempt::step_result::StepResult;
 use crate::budget::plan_size::PlanSize;
 use crate::cleanup::cleanup_state::CleanupState;
 use crate::constraints::constraint_monitor::ConstraintMonitor;
@@ -299,14 +300,10 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
     for (id, outputs) in created.fork.iter().flat_map(|fork| &fork.kept) {
         let step = || ReplayError::UnknownStep { seq, step: id.clone() };
         let i = state.graph.find(id.as_str()).ok_or_else(step)?;
-        let step = &mut state.steps[i];
-        step.outputs = Some(outputs.clone());
-        if let Some(errors) = created.fork.as_ref().and_then(|fork| fork.partial.get(id)) {
-            step.partial = true;
-            step.details().errors.clone_from(errors);
-        }
+        let errors = created.fork.as_ref().and_then(|fork| fork.partial.get(id));
+        let result = StepResult::kept(outputs.clone(), errors.map_or(&[], Vec::as_slice));
+        state.steps[i].keep(result, errors.is_some(), record.time_ms);
         state.size.add_outputs(outputs);
-        step.finished_ms = record.time_ms;
         transition(state, i, StepStatus::Pending, StepStatus::Completed, true);
     }
     Ok(())
@@ -328,13 +325,11 @@ fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<
 fn stop(state: &mut PlanState, time_ms: u64, keeps_cleanup: bool) {
     for (i, (spec, step)) in state.plan.steps().zip(&mut state.steps).enumerate() {
         let is_kept = |i| spec.is_cleanup() || state.inner.is_holder(StepIndex::new(i));
-        if step.status.is_final() || keeps_cleanup && is_kept(i) {
+        if step.status().is_final() || keeps_cleanup && is_kept(i) {
             continue;
         }
-        state.counts.shift(step.status, StepStatus::Cancelled);
-        step.status = StepStatus::Cancelled;
-        step.leave_status();
-        step.finished_ms = time_ms;
+        state.counts.shift(step.status(), StepStatus::Cancelled);
+        step.cancel(time_ms);
     }
     state.reservations.clear_grants();
     // The undo step of what a revision removed may be ready or in flight.

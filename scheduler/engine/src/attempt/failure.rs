@@ -152,7 +152,7 @@ impl Turn<'_> {
         for i in self.state.indices() {
             let is_kept = keeps && self.state.plan.step(i).is_cleanup();
             let may_begin = is_kept && matches!(self.status_of(i), StepStatus::Ready | StepStatus::Retrying);
-            if !self.status_of(i).is_in_flight() && !self.state.steps[i].awaits_plan() && !may_begin {
+            if !self.status_of(i).is_in_flight() && !self.state.steps[i].run().awaits_plan() && !may_begin {
                 continue;
             }
             if keeps && self.state.has_sub_plan(i) {
@@ -182,7 +182,7 @@ impl Turn<'_> {
 
     /// Cancels the attempt in flight, if there is one, or the plan that a call waits for.
     pub(crate) fn cancel_attempt(&mut self, i: StepIndex) {
-        if !self.status_of(i).is_in_flight() && !self.state.steps[i].awaits_plan() {
+        if !self.status_of(i).is_in_flight() && !self.state.steps[i].run().awaits_plan() {
             return;
         }
         if self.state.has_sub_plan(i) {
@@ -207,24 +207,24 @@ impl PlanState {
     /// The steps that run when this one has failed.
     fn handlers(&self, i: StepIndex) -> impl Iterator<Item = StepIndex> {
         let id = &self.plan.step(i).id;
-        let live = |d: &StepIndex| self.steps[*d].status != StepStatus::Revised;
+        let live = |d: &StepIndex| self.steps[*d].status() != StepStatus::Revised;
         let handles = |d: &StepIndex| self.plan.step(*d).handles_failure_of(id);
         self.graph.dependents(i).iter().copied().filter(live).filter(handles)
     }
 
     /// Whether a step that has not ended runs when this one fails.
     pub(crate) fn may_be_handled(&self, i: StepIndex) -> bool {
-        self.handlers(i).any(|d| !self.steps[d].status.is_final())
+        self.handlers(i).any(|d| !self.steps[d].status().is_final())
     }
 
     fn is_handled(&self, i: StepIndex) -> bool {
-        self.handlers(i).any(|d| self.steps[d].status == StepStatus::Completed)
+        self.handlers(i).any(|d| self.steps[d].status() == StepStatus::Completed)
     }
 
     fn failed_steps(&self) -> impl Iterator<Item = StepIndex> {
         // Most plans have none.
         let end = if self.counts.failed > 0 { self.steps.len() } else { 0 };
-        (0..end).map(StepIndex::new).filter(|i| self.steps[*i].status == StepStatus::Failed)
+        (0..end).map(StepIndex::new).filter(|i| self.steps[*i].status() == StepStatus::Failed)
     }
 
     /// Whether a step has failed, and no step that ran for this failure is completed.
@@ -234,7 +234,7 @@ impl PlanState {
 
     /// Whether steps are left out by a revision that no person decided.
     pub(crate) fn has_left_out(&self) -> bool {
-        let is_out = |i: &StepIndex| self.steps[*i].status == StepStatus::Revised || self.steps[*i].is_left_out();
+        let is_out = |i: &StepIndex| self.steps[*i].status() == StepStatus::Revised || self.steps[*i].is_left_out();
         self.revising.left_out.iter().any(is_out)
     }
 
@@ -248,7 +248,7 @@ impl PlanState {
         }
         let is_open = |i: StepIndex| {
             let step = &self.steps[i];
-            step.is_left_out() || step.status == StepStatus::Failed && !self.is_handled(i)
+            step.is_left_out() || step.status() == StepStatus::Failed && !self.is_handled(i)
         };
         let error = |i: StepIndex| self.steps[i].failure().filter(|_| is_open(i));
         let errors = self.indices().filter_map(|i| Some((i, error(i).or_else(|| self.steps[i].errors().first())?)));

@@ -7,6 +7,8 @@ pub(crate) mod recording;
 pub(crate) mod report;
 pub(crate) mod result_cache;
 pub(crate) mod retry;
+pub(crate) mod step_result;
+pub(crate) mod step_run;
 pub(crate) mod step_state;
 
 use goalmill_common::event::{SkipCause, StepCompleted, StepEvent, StepQueued};
@@ -16,12 +18,14 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::OnPartial;
 use goalmill_common::report::URGENT_PRIORITY;
 use goalmill_common::revision::Trigger;
-use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::status::PlanStatus;
 use goalmill_common::task::Task;
 
 use crate::attempt::report::{Spent, information_of};
+use crate::attempt::step_run::StepRun;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::people::decider::Decider;
 use crate::render::Unrendered;
 use crate::{Effect, EngineContext, PlanState, Rejection, render};
 
@@ -29,7 +33,7 @@ impl PlanState {
     /// Returns the task of a step's last attempt, or why its inputs cannot be rendered.
     pub fn task(&self, i: StepIndex, context: &EngineContext) -> Option<Result<Task, Failure>> {
         let agent_type = self.queue(i)?.clone();
-        let inputs = render::inputs(self, i, self.steps[i].queued_ms, &context.limits);
+        let inputs = render::inputs(self, i, self.steps[i].queued_ms(), &context.limits);
         Some(inputs.map(|inputs| self.task_of(i, agent_type, inputs, context)).map_err(Unrendered::into_failure))
     }
 
@@ -40,7 +44,7 @@ impl PlanState {
             plan: accepted.plan_id.clone(),
             family: self.parent().map(|parent| parent.family().clone()),
             step: spec.id.clone(),
-            attempt: step.attempt,
+            attempt: step.attempt(),
             token: self.token(i, context.token_key).expect("the step exists"),
             agent_type,
             action: self.action(i).unwrap_or_default().to_owned(),
@@ -53,7 +57,7 @@ impl PlanState {
             lease_ms: context.task_lease_ms,
             reply: context.reply.clone(),
             idempotency_key: self.idempotency_key(i),
-            calls: step.calls().to_vec(),
+            calls: step.calls().recorded().to_vec(),
             callback: self.task_callback(i, context),
             budget: self.grant(i).map(|grant| grant.left),
             traceparent: accepted.traceparent.clone(),
@@ -66,13 +70,13 @@ impl PlanState {
     /// step, and in an undo step one for all that it undoes.
     fn idempotency_key(&self, i: StepIndex) -> String {
         let mut key = format!("{}:{}", self.accepted.plan_id, self.plan.step(i).id);
-        if let n @ 1.. = self.steps[i].edition {
+        if let n @ 1.. = self.steps[i].edition() {
             key.push_str(&format!("^{}", n + 1));
         }
         if let n @ 1.. = self.undone(i) {
             key.push_str(&format!("@{}", n + 1));
         }
-        if let n @ 2.. = self.steps[i].iteration() {
+        if let n @ 2.. = self.steps[i].iterations().current() {
             key.push_str(&format!("~{n}"));
         }
         key
@@ -104,7 +108,7 @@ impl Turn<'_> {
             return Ok(());
         }
         match self.cache_key(i) {
-            Ok(Some(key)) if !self.state.has_refused_cache(i) => {
+            Ok(Some(key)) if !self.state.steps[i].decisions().has_refused_cache() => {
                 self.effects.push(Effect::CacheLookup { step: i, key });
             }
             Ok(_) => self.send_to_worker(i),
@@ -208,32 +212,27 @@ impl Turn<'_> {
 
     /// Handles a due timer of a step.
     pub(crate) fn handle_step_timer(&mut self, i: StepIndex) -> Result<(), Rejection> {
-        let due = self.state.steps.get(i.as_usize()).map_or(0, |step| step.due_ms);
-        if due == 0 || self.now_ms < due {
+        let Some(step) = self.state.steps.get(i.as_usize()) else { return Err(Rejection::NotDue) };
+        if step.due_ms().is_none_or(|due_ms| self.now_ms < due_ms) {
             return Err(Rejection::NotDue);
         }
-        let status = self.status_of(i);
-        if status == StepStatus::Queued {
-            let failure = Failure::new(FailureClass::Timeout, "QUEUE_TIMEOUT", "no worker took the task in time");
-            self.time_out(i, failure);
-        } else if status == StepStatus::Running {
-            self.time_out(i, step_timeout());
-        } else if self.state.awaits_callback(i) {
-            self.end_callback_wait(i);
-        } else if status == StepStatus::Waiting {
-            self.end_wait(i);
-        } else if !matches!(status, StepStatus::AwaitingApproval | StepStatus::Retrying) {
-            return Err(Rejection::NotDue);
-        } else if let Some(call) = self.waiting_call(i) {
-            self.resume_call_by_default(i, call);
-        } else if status == StepStatus::Retrying {
-            self.emit_step(i, StepEvent::Ready);
-        } else if self.awaits_hook(i) {
-            self.ask_hooks_again(i);
-        } else if self.awaits_answer(i) {
-            self.answer_step_by_default(i);
-        } else {
-            self.decide_by_default(i);
+        match step.run() {
+            StepRun::Queued { .. } => {
+                let message = "no worker took the task in time";
+                self.time_out(i, Failure::new(FailureClass::Timeout, "QUEUE_TIMEOUT", message));
+            }
+            StepRun::Running { .. } => self.time_out(i, step_timeout()),
+            StepRun::Waiting { .. } => self.end_wait(i),
+            StepRun::Retrying { .. } => self.emit_step(i, StepEvent::Ready),
+            StepRun::Suspended(suspended) => self.resume_call_by_default(i, suspended.call.clone()),
+            StepRun::AwaitingApproval(Decider::Held { .. }) => self.ask_hooks_again(i),
+            StepRun::AwaitingApproval(Decider::Answer { .. }) => self.answer_step_by_default(i),
+            StepRun::AwaitingApproval(Decider::Approval { .. }) => self.decide_by_default(i),
+            StepRun::AwaitingApproval(Decider::Hooks(_) | Decider::Decided)
+            | StepRun::Pending
+            | StepRun::Blocked { .. }
+            | StepRun::Ready { .. }
+            | StepRun::Ended { .. } => return Err(Rejection::NotDue),
         }
         self.propagate();
         Ok(())

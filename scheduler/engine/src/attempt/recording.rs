@@ -42,7 +42,7 @@ impl Turn<'_> {
         } else {
             // Readers of the log must not learn the attempt's token; no step has this id.
             let id = format!("{}#inputs", self.state.plan.step(i).id).as_str().into();
-            let token = self.context.token_key.token(&self.state.accepted, &id, self.state.steps[i].attempt + 1);
+            let token = self.context.token_key.token(&self.state.accepted, &id, self.state.steps[i].attempt() + 1);
             let key = format!("{}{}:{token}", recording.blob_prefix, self.state.family());
             queued.inputs_bytes = bytes as u64;
             queued.inputs = Some(blob_ref::to_json(&key, bytes));

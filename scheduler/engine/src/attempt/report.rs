@@ -22,12 +22,12 @@ impl Turn<'_> {
         let i = self.find(&report.step)?;
         let step = &self.state.steps[i];
         let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
-        let current = step.attempt == report.attempt && step.status.is_in_flight() && !self.state.runs_in_engine(i);
+        let current = step.attempt() == report.attempt && step.status().is_in_flight() && !self.state.runs_in_engine(i);
         let genuine = current && self.state.token(i, self.context.token_key).as_ref() == Some(&report.token);
         if !genuine {
             return Err(stale());
         }
-        if report.what == What::Started && step.status == StepStatus::Running {
+        if report.what == What::Started && step.status() == StepStatus::Running {
             return Err(stale());
         }
         if report.what == What::Call {
@@ -168,7 +168,7 @@ impl Turn<'_> {
     }
 
     fn spent(&self, i: StepIndex, report: &Report) -> Spent {
-        Spent::of_report(report, self.state.steps[i].started_ms)
+        Spent::of_report(report, self.state.steps[i].started_ms())
     }
 
     pub(crate) fn acknowledge(&mut self, report: &Report) {

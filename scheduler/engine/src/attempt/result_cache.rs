@@ -32,7 +32,7 @@ impl Turn<'_> {
         key: &str,
         outputs: Option<Json>,
     ) -> Result<(), Rejection> {
-        let is_ready = self.state.steps.get(i.as_usize()).is_some_and(|step| step.status == StepStatus::Ready);
+        let is_ready = self.state.steps.get(i.as_usize()).is_some_and(|step| step.status() == StepStatus::Ready);
         if !is_ready {
             return Err(Rejection::NotDue);
         }
@@ -65,7 +65,7 @@ impl Turn<'_> {
     /// Stores a step's outputs under its cache key.
     pub(crate) fn cache_outputs(&mut self, i: StepIndex, outputs: &Json) {
         let (spec, step) = (self.state.plan.step(i), &self.state.steps[i]);
-        let key = step.details.as_ref().and_then(|details| details.cache_key.clone());
+        let key = step.cache_key().map(str::to_owned);
         if let (Some(cache), Some(key)) = (&spec.cache, key) {
             self.effects.push(Effect::CacheStore { key, outputs: outputs.clone(), ttl_ms: cache.ttl_ms });
         }

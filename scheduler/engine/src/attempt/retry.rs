@@ -27,6 +27,23 @@ struct Next {
     told_to_wait: bool,
 }
 
+/// A step whose agents ask to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ToldToWait {
+    /// The first time, Unix milliseconds.
+    since_ms: u64,
+    /// How often.
+    times: u32,
+}
+
+impl ToldToWait {
+    /// They ask once more.
+    pub(crate) fn again(before: Option<Self>, now_ms: u64) -> Self {
+        let Self { since_ms, times } = before.unwrap_or(Self { since_ms: now_ms, times: 0 });
+        Self { since_ms, times: times.saturating_add(1) }
+    }
+}
+
 impl Turn<'_> {
     /// Handles a failed attempt: retries it, uses the fallback, or fails the step.
     pub(crate) fn fail_attempt(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
@@ -37,7 +54,7 @@ impl Turn<'_> {
         let failure = if waits { self.wait_as_told(i, failure, spent) } else { Some(failure) };
         let Some(failure) = failure else { return };
         let retry = self.state.plan.step(i).retry;
-        let failed = self.state.steps[i].failures + 1;
+        let failed = self.state.steps[i].failures() + 1;
         if failure.class.is_retryable()
             && failure.code != WAIT_EXCEEDED
             && failed <= retry.max.min(self.context.limits.retries_max)
@@ -56,7 +73,7 @@ impl Turn<'_> {
     /// attempt may have done it.
     fn may_fall_back(&self, i: StepIndex, failure: &Failure) -> bool {
         let (spec, step) = (self.state.plan.step(i), &self.state.steps[i]);
-        let has_fallback = spec.fallback.is_some() && !step.fallback;
+        let has_fallback = spec.fallback.is_some() && !step.has_fallen_back();
         has_fallback
             && failure.class != FailureClass::ConstraintViolation
             && !(self.context.cards.has_side_effect(&spec.action) && (failure.may_be_done() || step.may_have_acted()))
@@ -67,8 +84,7 @@ impl Turn<'_> {
     ///
     /// An agent that asks again and again is asked less and less often, so that the log stays short.
     fn wait_as_told(&mut self, i: StepIndex, failure: Failure, spent: Spent) -> Option<Failure> {
-        let told = self.state.steps[i].told_to_wait();
-        let (since_ms, times) = told.map_or((self.now_ms, 1), |told| (told.since_ms, told.times.saturating_add(1)));
+        let ToldToWait { since_ms, times } = ToldToWait::again(self.state.steps[i].told_to_wait(), self.now_ms);
         let least = if failure.retry_after_ms.is_some() { ASKED_AGAIN } else { ASKED_FOR_NO_TIME };
         let asked = failure.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX).max(least.ceiling_ms(times));
         let wait_ms = asked.saturating_add(spread_ms(asked, self.draw()));

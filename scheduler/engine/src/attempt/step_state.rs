@@ -1,265 +1,435 @@
 //! The state of one step.
 
-use goalmill_common::call::{CallWaitKind, RecordedCall, SuspendedCall};
-use goalmill_common::event::{HookAsked, SkipCause, StepEvent, StepSuspended};
-use goalmill_common::failure::Failure;
+use std::mem;
+use std::sync::LazyLock;
+
+use goalmill_common::event::{SkipCause, StepEvent, StepProgress, StepQueued, StepRetrying};
+use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::WorkerId;
 use goalmill_common::json::Json;
-use goalmill_common::report::SuggestedAdjustment;
 use goalmill_common::status::StepStatus;
 
+use crate::attempt::retry::ToldToWait;
+use crate::attempt::step_result::StepResult;
+use crate::attempt::step_run::{StepEnd, StepRun};
 use crate::budget::reservations::CallGrant;
+use crate::calls::callback::ReceivedCallback;
 use crate::calls::recorded_calls::StepCalls;
-use crate::people::step_hooks::StepHooks;
+use crate::graph::dependencies::Dependencies;
+use crate::people::step_decisions::StepDecisions;
+use crate::sub_plan::repeat::Iterations;
+use crate::wait::AwaitedEvent;
 
-/// The state of one step. Kept small: rarely used fields are in `details`.
+/// The state of one step: where it stands, and what outlives that. Kept small: what few steps need is in `details`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StepState {
-    pub(crate) status: StepStatus,
-    /// Whether the step uses its fallback.
-    pub(crate) fallback: bool,
-    /// Whether its outputs are incomplete.
-    pub(crate) partial: bool,
+    run: StepRun,
+    dependencies: Dependencies,
     /// The last attempt; 0 before the first.
-    pub(crate) attempt: u32,
+    attempt: u32,
     /// Failed attempts since the last fallback.
-    pub(crate) failures: u32,
-    pub(crate) lost: u32,
+    failures: u32,
+    lost: u32,
     /// How often a revision made other work of it, once it had been sent.
-    pub(crate) edition: u32,
-    /// Dependencies that are not final.
-    pub(crate) open: u32,
-    /// Dependencies that are satisfied.
-    pub(crate) met: u32,
-    /// The timer of the status, Unix milliseconds; 0 for none.
-    pub(crate) due_ms: u64,
-    pub(crate) queued_ms: u64,
+    edition: u32,
+    /// Whether it uses its fallback.
+    fallback: bool,
+    /// Whether its outputs, or those of an iteration, are incomplete.
+    partial: bool,
+    /// When the last attempt was queued, Unix milliseconds; 0 before.
+    queued_ms: u64,
+    /// When it began, Unix milliseconds; 0 before.
+    started_ms: u64,
+    /// The worker of the last attempt.
+    worker: Option<WorkerId>,
     /// The number of the event that first sent it, or ran it in the engine; 0 before.
-    pub(crate) sent: u64,
+    sent: u64,
     /// The number of the event that first ended it; 0 before.
-    pub(crate) ended: u64,
-    pub(crate) started_ms: u64,
-    pub(crate) finished_ms: u64,
-    pub(crate) worker: Option<WorkerId>,
-    pub(crate) outputs: Option<Json>,
-    pub(crate) details: Option<Box<StepDetails>>,
+    ended: u64,
+    details: Option<Box<StepDetails>>,
 }
 
-/// Fields that few steps need.
+/// What few steps need.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct StepDetails {
+struct StepDetails {
     /// The failure of the last failed attempt.
-    pub(crate) failure: Option<Failure>,
+    failure: Option<Failure>,
     /// Whether an attempt of this iteration may have done its work, though it did not complete.
-    pub(crate) may_have_acted: bool,
-    /// Why it was skipped, blocked or cancelled.
-    pub(crate) reason: String,
-    pub(crate) cause: Option<SkipCause>,
-    pub(crate) progress: Option<f64>,
-    pub(crate) message: Option<String>,
-    /// The question to a person.
-    pub(crate) question: Option<String>,
-    /// The answer of a person.
-    pub(crate) answer: Option<Json>,
-    /// The `adjustments` of its report.
-    pub(crate) adjustments: Option<Json>,
-    /// What is missing in its outputs.
-    pub(crate) errors: Vec<Failure>,
-    /// What its agent would change.
-    pub(crate) suggested: Vec<SuggestedAdjustment>,
-    /// Its outputs are cached under this key.
-    pub(crate) cache_key: Option<String>,
-    /// What the hooks say about it.
-    pub(crate) hooks: StepHooks,
-    /// Its recorded calls, until it ends or changes.
-    pub(crate) calls: StepCalls,
-    /// What the calls of the attempt in flight, or the plan of a call, may still use up.
-    pub(crate) grant: Option<CallGrant>,
-    /// The iterations that are done, and the outputs of the last one.
-    pub(crate) iterated: Option<(u32, Json)>,
-    /// The name and key of the event that it waits for.
-    pub(crate) awaited_event: Option<Box<(String, String)>>,
-    /// The attempt of the last callback, and the digest of its report.
-    pub(crate) callback: Option<Box<(u32, String)>>,
+    may_have_acted: bool,
     /// Since when its agents ask to wait, one attempt after the other.
-    pub(crate) told_to_wait: Option<ToldToWait>,
+    told_to_wait: Option<ToldToWait>,
+    /// Share that the last attempt reported as done.
+    progress: Option<f64>,
+    message: Option<String>,
+    /// Its outputs are cached under this key.
+    cache_key: Option<String>,
+    /// Its recorded calls, until it ends or changes.
+    calls: StepCalls,
+    callback: Option<ReceivedCallback>,
+    decisions: StepDecisions,
+    /// What the calls of the attempt in flight, or the plan of a call, may still use up.
+    grant: Option<CallGrant>,
+    iterations: Iterations,
+    /// The event that it waits for, or waited for last.
+    awaited: Option<AwaitedEvent>,
 }
 
-/// A step whose agents ask to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ToldToWait {
-    /// The first time, Unix milliseconds.
-    pub(crate) since_ms: u64,
-    /// How often.
-    pub(crate) times: u32,
-}
+/// The details of a step that needs none.
+static NO_DETAILS: LazyLock<StepDetails> = LazyLock::new(StepDetails::default);
 
 impl StepState {
+    /// - `dependencies`: how many are open.
     pub(crate) fn new(dependencies: u32) -> Self {
         Self {
-            status: StepStatus::Pending,
-            fallback: false,
-            edition: 0,
-            partial: false,
+            run: StepRun::Pending,
+            dependencies: Dependencies::new(dependencies, 0),
             attempt: 0,
             failures: 0,
             lost: 0,
-            open: dependencies,
-            met: 0,
-            due_ms: 0,
+            edition: 0,
+            fallback: false,
+            partial: false,
             queued_ms: 0,
+            started_ms: 0,
+            worker: None,
             sent: 0,
             ended: 0,
-            started_ms: 0,
-            finished_ms: 0,
-            worker: None,
-            outputs: None,
             details: None,
         }
     }
 
-    /// The number of the current iteration, from 1.
-    pub(crate) fn iteration(&self) -> u32 {
-        self.details.as_ref().and_then(|details| details.iterated.as_ref()).map_or(0, |(done, _)| *done) + 1
+    /// Folds an event that [`crate::step_transition`] allows.
+    ///
+    /// - `seq`, `time_ms`: of the event.
+    pub(crate) fn fold(&mut self, seq: u64, time_ms: u64, attempt: u32, event: &StepEvent) {
+        if self.sent == 0 && attempt > 0 {
+            self.sent = seq;
+        }
+        self.attempt = attempt;
+        self.fold_attempt(time_ms, event);
+        self.fold_rest(event);
+        self.run = mem::replace(&mut self.run, StepRun::Pending).after(event, time_ms);
+        if self.ended == 0 && self.status().is_final() {
+            self.ended = seq;
+        }
     }
 
-    pub(crate) fn details(&mut self) -> &mut StepDetails {
+    /// Folds what an event does to its attempts.
+    fn fold_attempt(&mut self, time_ms: u64, event: &StepEvent) {
+        // What was handed back or recalled while it ran may be done.
+        let is_cut = event.abandons_attempt() || matches!(event, StepEvent::Released(_) | StepEvent::Recalled(_));
+        if event.failure().is_some_and(Failure::may_be_done) || is_cut && self.started_ms > 0 {
+            self.details_mut().may_have_acted = true;
+        }
+        if let StepEvent::Queued(queued) = event {
+            self.queue(time_ms, queued);
+        } else if let StepEvent::Started(started) = event {
+            self.worker.clone_from(&started.worker);
+            self.started_ms = started.started_ms;
+        } else if let StepEvent::Progress(progress) = event {
+            self.note_progress(progress);
+        } else if let StepEvent::CallRecorded(_) = event {
+            // It made progress.
+            self.details_mut().told_to_wait = None;
+        } else if let StepEvent::Suspended(_) = event {
+            self.worker = None;
+        } else if let StepEvent::Completed(completed) = event {
+            self.partial |= completed.partial;
+        } else if let StepEvent::Retrying(retrying) = event {
+            self.retry(time_ms, retrying);
+        } else if let StepEvent::Decomposed(_) = event {
+            self.begin_again();
+        } else if let StepEvent::Iterated(iterated) = event {
+            self.begin_next_work();
+            self.partial |= iterated.partial;
+        } else if let StepEvent::Undone(_) = event {
+            self.begin_next_work();
+        } else if let StepEvent::Failed(failed) = event {
+            self.details_mut().failure = Some(failed.failure.clone());
+        } else if let StepEvent::Skipped(skipped) = event
+            && let Some(failure) = &skipped.failure
+        {
+            self.details_mut().failure = Some(failure.clone());
+        }
+    }
+
+    /// Folds what an event does to the state of other concepts.
+    fn fold_rest(&mut self, event: &StepEvent) {
+        let needs_details = matches!(
+            event,
+            StepEvent::Answered(_)
+                | StepEvent::HookDecided(_)
+                | StepEvent::CallRecorded(_)
+                | StepEvent::Resumed(_)
+                | StepEvent::CallbackReceived(_)
+                | StepEvent::WaitStarted(_)
+                | StepEvent::Iterated(_)
+        );
+        if needs_details {
+            self.details.get_or_insert_default();
+        }
+        let asked = self.run.hooks();
+        let Some(details) = &mut self.details else { return };
+        details.calls.fold(event);
+        details.decisions.fold(event, asked);
+        details.iterations.fold(event);
+        if let StepEvent::CallbackReceived(received) = event {
+            details.callback = Some(ReceivedCallback::new(self.attempt, received));
+        } else if let StepEvent::WaitStarted(started) = event {
+            details.awaited = AwaitedEvent::of(started).or(details.awaited.take());
+        }
+    }
+
+    fn queue(&mut self, time_ms: u64, queued: &StepQueued) {
+        self.queued_ms = time_ms;
+        (self.started_ms, self.worker) = (0, None);
+        if queued.cache_key.is_some() {
+            self.details_mut().cache_key.clone_from(&queued.cache_key);
+        }
+        if let Some(details) = &mut self.details {
+            (details.progress, details.message) = (None, None);
+        }
+    }
+
+    fn note_progress(&mut self, progress: &StepProgress) {
+        let details = self.details_mut();
+        details.progress = progress.progress.or(details.progress);
+        details.message = progress.message.clone().or(details.message.take());
+    }
+
+    fn retry(&mut self, time_ms: u64, retrying: &StepRetrying) {
+        let losses = self.losses();
+        let details = self.details.get_or_insert_default();
+        details.failure = Some(retrying.failure.clone());
+        let told = retrying.told_to_wait.then(|| ToldToWait::again(details.told_to_wait, time_ms));
+        details.told_to_wait = told;
+        if retrying.told_to_wait {
+            // It uses no retry.
+        } else if retrying.failure.class != FailureClass::Lost {
+            self.failures += 1;
+        } else if retrying.failure.code != TASK_MISSING {
+            self.lost = losses;
+        }
+        if retrying.fallback {
+            (self.fallback, self.failures) = (true, 0);
+        }
+    }
+
+    /// The next attempt has all retries again.
+    fn begin_again(&mut self) {
+        (self.failures, self.lost, self.fallback) = (0, 0, false);
+        if let Some(details) = &mut self.details {
+            details.told_to_wait = None;
+        }
+    }
+
+    /// The next iteration, or the next piece of work to undo, begins as if there had been no attempt.
+    fn begin_next_work(&mut self) {
+        self.begin_again();
+        if let Some(details) = &mut self.details {
+            (details.failure, details.may_have_acted) = (None, false);
+        }
+    }
+
+    fn details(&self) -> &StepDetails {
+        self.details.as_deref().unwrap_or(&NO_DETAILS)
+    }
+
+    fn details_mut(&mut self) -> &mut StepDetails {
         self.details.get_or_insert_default()
     }
+}
 
-    /// Forgets what belongs to the status that the step leaves: its timer, reason, cause and question.
-    pub(crate) fn leave_status(&mut self) {
-        self.due_ms = 0;
+/// What the end of the plan, a fork or a revision makes of a step.
+impl StepState {
+    /// The plan ends.
+    pub(crate) fn cancel(&mut self, time_ms: u64) {
+        self.run = StepRun::cancelled("", time_ms);
+    }
+
+    /// The plan is a fork, and keeps what the step gave.
+    pub(crate) fn keep(&mut self, result: StepResult, is_partial: bool, time_ms: u64) {
+        self.run = StepRun::Ended { finished_ms: time_ms, how: StepEnd::Completed(result) };
+        self.partial = is_partial;
+    }
+
+    /// A blocked step may start.
+    pub(crate) fn unblock(&mut self) {
+        if let StepRun::Blocked { .. } = self.run {
+            self.run = StepRun::Pending;
+        }
+    }
+
+    /// A revision changes the step: another task makes other calls.
+    ///
+    /// - `is_other_work`: whether its attempts are to do other work.
+    pub(crate) fn change(&mut self, is_other_work: bool) {
+        self.edition += u32::from(is_other_work);
+        self.run.drop_call();
         if let Some(details) = &mut self.details {
-            details.reason.clear();
-            (details.cause, details.question) = (None, None);
+            details.calls = StepCalls::default();
         }
     }
 
-    /// Since when its agents ask to wait.
-    pub(crate) fn told_to_wait(&self) -> Option<ToldToWait> {
-        self.details.as_ref().and_then(|details| details.told_to_wait)
+    /// A revision lets the step begin again; what is known of its attempts stays.
+    pub(crate) fn restart(&mut self) {
+        let Self { attempt, edition, queued_ms, sent, .. } = *self;
+        let details = self.details.take().filter(|details| details.failure.is_some() || details.may_have_acted);
+        let details = details.map(|details| {
+            let StepDetails { failure, may_have_acted, .. } = *details;
+            Box::new(StepDetails { failure, may_have_acted, ..StepDetails::default() })
+        });
+        *self = Self { attempt, edition, queued_ms, sent, details, ..Self::new(0) };
     }
 
-    /// Whether a revision passes the step over.
-    pub(crate) fn is_left_out(&self) -> bool {
-        self.status == StepStatus::Skipped && self.cause() == Some(SkipCause::Revision)
-    }
-
-    /// Whether an attempt of this iteration may have done its work, though it did not complete.
-    pub(crate) fn may_have_acted(&self) -> bool {
-        self.details.as_ref().is_some_and(|details| details.may_have_acted)
-    }
-
-    /// Why it was skipped.
-    pub(crate) fn cause(&self) -> Option<SkipCause> {
-        self.details.as_ref().and_then(|details| details.cause)
-    }
-
-    /// What the hooks say about it; `None` if they were never asked.
-    pub(crate) fn hooks(&self) -> Option<&StepHooks> {
-        self.details.as_ref().map(|details| &details.hooks)
-    }
-
-    /// The open question to the hooks.
-    pub(crate) fn asked_hooks(&self) -> Option<&HookAsked> {
-        self.hooks().and_then(StepHooks::asked)
-    }
-
-    pub(crate) fn clear_hooks(&mut self) {
-        if let Some(details) = &mut self.details {
-            details.hooks = StepHooks::default();
+    /// A revision passes the step over. Older logs have no event for it.
+    pub(crate) fn pass_over(&mut self, time_ms: u64) {
+        if !self.is_left_out() {
+            self.run = StepRun::skipped(SkipCause::Revision, "skipped by a revision", time_ms);
         }
     }
 
-    /// Folds what an event does to its recorded calls.
-    pub(crate) fn fold_calls(&mut self, event: &StepEvent) {
-        if let StepEvent::CallRecorded(call) = event {
-            // It made progress.
-            self.details().told_to_wait = None;
-            self.details().calls.push((**call).clone());
-        } else if let StepEvent::Resumed(resumed) = event {
-            self.details().calls.push(resumed.call.clone());
-        } else if let StepEvent::CallsDiscarded(discarded) = event {
-            self.details().calls.discard(discarded.from, discarded.called.is_none());
-        } else if let StepEvent::Queued(_) = event {
-            if let Some(details) = &mut self.details {
-                details.calls.begin_attempt();
-            }
-        } else if event.drops_calls() {
-            self.clear_calls();
-        }
+    /// A revision removes the step; what it gave stays.
+    pub(crate) fn remove(&mut self, time_ms: u64) {
+        self.run = self.run.removed(time_ms);
     }
 
-    /// Folds the wait of a call: it is a question, or a reason to agree or refuse.
-    pub(crate) fn fold_suspended(&mut self, suspended: &StepSuspended) {
-        (self.due_ms, self.worker) = (suspended.due_ms, None);
-        if suspended.call.wait.kind == CallWaitKind::Callback {
-            return;
-        }
-        let (details, wait) = (self.details(), &suspended.call.wait);
-        details.calls.suspend(suspended);
-        match wait.kind {
-            CallWaitKind::Approval | CallWaitKind::Plan | CallWaitKind::Budget | CallWaitKind::Callback => {
-                details.reason.clone_from(&wait.text);
-            }
-            CallWaitKind::Answer => details.question = Some(wait.text.clone()),
-        }
+    pub(crate) fn dependencies_mut(&mut self) -> &mut Dependencies {
+        &mut self.dependencies
     }
 
-    /// Forgets its recorded calls, and what one of them waits for: it has ended, or changes.
-    pub(crate) fn clear_calls(&mut self) {
-        if let Some(details) = &mut self.details
-            && std::mem::take(&mut details.calls).suspended().is_some()
-        {
-            details.question = None;
+    /// Changes the grant, and returns the one before.
+    pub(crate) fn set_grant(&mut self, grant: Option<CallGrant>) -> Option<CallGrant> {
+        if self.details.is_none() && grant.is_none() {
+            return None;
         }
+        mem::replace(&mut self.details_mut().grant, grant)
+    }
+}
+
+impl StepState {
+    pub(crate) fn status(&self) -> StepStatus {
+        self.run.status()
+    }
+
+    pub(crate) fn run(&self) -> &StepRun {
+        &self.run
+    }
+
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        self.run.due_ms()
+    }
+
+    pub(crate) fn dependencies(&self) -> Dependencies {
+        self.dependencies
+    }
+
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures
     }
 
     /// Lost workers that count against the step if the worker of this attempt is lost: the attempt counts only if it
     /// recorded no new call.
     pub(crate) fn losses(&self) -> u32 {
-        let has_progress = self.details.as_ref().is_some_and(|details| details.calls.has_progress());
-        self.lost.saturating_add(u32::from(!has_progress))
+        self.lost.saturating_add(u32::from(!self.calls().has_progress()))
     }
 
-    /// Its recorded calls, by their numbers from 1.
-    pub(crate) fn calls(&self) -> &[RecordedCall] {
-        self.details.as_ref().map_or(&[], |details| details.calls.recorded())
+    pub(crate) fn edition(&self) -> u32 {
+        self.edition
     }
 
-    /// Its recorded call of this number.
-    pub(crate) fn recorded_call(&self, n: u32) -> Option<&RecordedCall> {
-        self.calls().get(goalmill_common::number::to_usize(n).wrapping_sub(1))
+    pub(crate) fn has_fallen_back(&self) -> bool {
+        self.fallback
     }
 
-    /// Bytes of its recorded calls.
-    pub(crate) fn calls_bytes(&self) -> usize {
-        self.details.as_ref().map_or(0, |details| details.calls.bytes())
+    pub(crate) fn is_partial(&self) -> bool {
+        self.partial
     }
 
-    /// The call that waits.
-    pub(crate) fn suspended(&self) -> Option<&SuspendedCall> {
-        self.details.as_ref().and_then(|details| details.calls.suspended())
+    pub(crate) fn queued_ms(&self) -> u64 {
+        self.queued_ms
     }
 
-    /// What a call of the step waits for, if no person decides about it.
-    pub(crate) fn awaited_by_call(&self) -> Option<&str> {
-        let wait = &self.suspended()?.wait;
-        (!wait.kind.is_for_person()).then_some(wait.text.as_str())
+    pub(crate) fn started_ms(&self) -> u64 {
+        self.started_ms
     }
 
-    pub(crate) fn failure(&self) -> Option<&Failure> {
-        self.details.as_ref().and_then(|details| details.failure.as_ref())
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    pub(crate) fn worker(&self) -> Option<&WorkerId> {
+        self.worker.as_ref()
+    }
+
+    pub(crate) fn outputs(&self) -> Option<&Json> {
+        self.run.result().map(StepResult::outputs)
     }
 
     /// What is missing in its outputs, and why.
     pub(crate) fn errors(&self) -> &[Failure] {
-        self.details.as_ref().map_or(&[], |details| &details.errors)
+        self.run.result().map_or(&[], StepResult::errors)
     }
 
-    pub(crate) fn reason(&self) -> &str {
-        self.details.as_ref().map_or("", |details| &details.reason)
+    /// Whether a revision passes the step over.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.run.cause() == Some(SkipCause::Revision)
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.details().failure.as_ref()
+    }
+
+    pub(crate) fn may_have_acted(&self) -> bool {
+        self.details().may_have_acted
+    }
+
+    pub(crate) fn told_to_wait(&self) -> Option<ToldToWait> {
+        self.details().told_to_wait
+    }
+
+    pub(crate) fn progress(&self) -> Option<f64> {
+        self.details().progress
+    }
+
+    pub(crate) fn message(&self) -> Option<&str> {
+        self.details().message.as_deref()
+    }
+
+    pub(crate) fn cache_key(&self) -> Option<&str> {
+        self.details().cache_key.as_deref()
+    }
+
+    pub(crate) fn calls(&self) -> &StepCalls {
+        &self.details().calls
+    }
+
+    pub(crate) fn callback(&self) -> Option<&ReceivedCallback> {
+        self.details().callback.as_ref()
+    }
+
+    pub(crate) fn decisions(&self) -> &StepDecisions {
+        &self.details().decisions
+    }
+
+    pub(crate) fn grant(&self) -> Option<&CallGrant> {
+        self.details().grant.as_ref()
+    }
+
+    pub(crate) fn iterations(&self) -> &Iterations {
+        &self.details().iterations
+    }
+
+    pub(crate) fn awaited(&self) -> Option<&AwaitedEvent> {
+        self.details().awaited.as_ref()
     }
 }
 

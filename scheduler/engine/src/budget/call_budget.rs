@@ -4,7 +4,7 @@
 //! next call ends the attempt (`suspended`), and the step goes on once there is room. So the parts in flight and what
 //! was used are never more than the limit, on however many workers the steps run.
 
-use goalmill_common::call::{CallBudget, CallNeeds, CallWaitKind, SuspendedCall};
+use goalmill_common::call::{CallBudget, CallNeeds, SuspendedCall};
 use goalmill_common::constraint::Measure;
 use goalmill_common::event::{StepEvent, StepSuspended};
 use goalmill_common::failure::{Failure, FailureClass};
@@ -38,45 +38,43 @@ impl PlanState {
             None
         };
         let step = &self.steps[i];
-        let keeps = given.is_none() && (step.status.is_in_flight() || step.awaits_plan());
+        let keeps = given.is_none() && (step.status().is_in_flight() || step.run().awaits_plan());
         if !keeps {
             self.release_grant(i);
         }
         if let Some(left) = given {
             let estimates = self.plan.step(i).estimates;
-            let estimated = if self.steps[i].status.is_in_flight() {
+            let estimated = if self.steps[i].status().is_in_flight() {
                 Usage { tokens: estimates.tokens.unwrap_or(0), cost: estimates.cost.unwrap_or(0.0) }
             } else {
                 Usage::default()
             };
             let grant = CallGrant { left, estimated };
             self.reservations.add_grant(&grant);
-            self.steps[i].details().grant = Some(grant);
+            self.steps[i].set_grant(Some(grant));
         }
     }
 
     fn spend_grant(&mut self, i: StepIndex, used: Usage) {
-        let grant = self.steps[i].details.as_mut().and_then(|details| details.grant.as_mut());
-        if let Some(grant) = grant {
-            let before = *grant;
-            grant.spend(used);
-            let after = *grant;
-            // Both are counted, so that the sum never loses its last grant in between.
-            self.reservations.add_grant(&after);
-            self.reservations.remove_grant(&before);
-        }
+        let Some(before) = self.steps[i].grant().copied() else { return };
+        let mut after = before;
+        after.spend(used);
+        // Both are counted, so that the sum never loses its last grant in between.
+        self.reservations.add_grant(&after);
+        self.reservations.remove_grant(&before);
+        self.steps[i].set_grant(Some(after));
     }
 
     /// Gives back what an attempt that has ended did not use.
     pub(crate) fn release_grant(&mut self, i: StepIndex) {
-        if let Some(grant) = self.steps[i].details.as_mut().and_then(|details| details.grant.take()) {
+        if let Some(grant) = self.steps[i].set_grant(None) {
             self.reservations.remove_grant(&grant);
         }
     }
 
     /// What the calls of the attempt in flight, or its sub-plan, may still use up.
     pub(crate) fn grant(&self, i: StepIndex) -> Option<&CallGrant> {
-        self.steps[i].details.as_ref()?.grant.as_ref()
+        self.steps[i].grant()
     }
 
     /// What is neither used nor reserved by others than this step: of the budget, and of hard constraints.
@@ -120,7 +118,7 @@ impl PlanState {
             taken.add(needs.cost, needs.tokens);
         }
         let mut own = self.grant(i).map(CallGrant::extra).unwrap_or_default();
-        if self.steps[i].status.is_in_flight() {
+        if self.steps[i].status().is_in_flight() {
             let estimates = self.plan.step(i).estimates;
             own.add(estimates.cost.unwrap_or(0.0), estimates.tokens.unwrap_or(0));
         }
@@ -129,8 +127,8 @@ impl PlanState {
 
     /// What other steps wanted that waited for the budget, and are ready to go on.
     fn needs_of_resumed(&self, i: StepIndex) -> impl Iterator<Item = CallNeeds> {
-        let is_resumed = move |j: &&StepIndex| **j != i && self.steps[**j].status == StepStatus::Ready;
-        let needs = |j: &StepIndex| self.steps[*j].budget_wait()?.wait.needs;
+        let is_resumed = move |j: &&StepIndex| **j != i && self.steps[**j].status() == StepStatus::Ready;
+        let needs = |j: &StepIndex| self.steps[*j].run().needs();
         self.reservations.waiting().iter().filter(is_resumed).filter_map(needs)
     }
 
@@ -144,7 +142,7 @@ impl PlanState {
     /// Steps that may run beside this one.
     fn steps_beside(&self, i: StepIndex) -> u32 {
         let ended = self.counts.completed + self.counts.failed + self.counts.skipped;
-        let own = u32::from(!self.steps[i].status.is_final());
+        let own = u32::from(!self.steps[i].status().is_final());
         self.width().saturating_sub(1).min(self.counts.total.saturating_sub(ended + own))
     }
 
@@ -157,7 +155,7 @@ impl PlanState {
         }
         let shares = 2 + self.steps_beside(i);
         let estimates = self.plan.step(i).estimates;
-        let needs = self.steps[i].budget_wait().and_then(|call| call.wait.needs).unwrap_or_default();
+        let needs = self.steps[i].run().needs().unwrap_or_default();
         let tokens = room.tokens.map(|room| match needs.tokens {
             0 => (room / u64::from(shares)).max(estimates.tokens.unwrap_or(0).min(room)),
             needs if needs > room => room,
@@ -229,7 +227,7 @@ impl Turn<'_> {
             return;
         }
         for i in self.state.reservations.waiting().clone() {
-            let needs = self.state.steps[i].budget_wait().and_then(|call| call.wait.needs).unwrap_or_default();
+            let needs = self.state.steps[i].run().needs().unwrap_or_default();
             if self.status_of(i) == StepStatus::Retrying && self.state.may_go_on(i, needs) {
                 self.emit_step(i, StepEvent::Ready);
             }
@@ -250,17 +248,5 @@ impl Turn<'_> {
         let parts: Vec<String> = tokens.into_iter().chain(cost).collect();
         let message = format!("the next call may use up {}", parts.join("; "));
         Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message)
-    }
-}
-
-impl crate::state::StepState {
-    /// The call that waits, or waited before this attempt, for the budget.
-    pub(crate) fn budget_wait(&self) -> Option<&SuspendedCall> {
-        self.suspended().filter(|call| call.wait.kind == CallWaitKind::Budget)
-    }
-
-    /// Whether a call waits for its plan.
-    pub(crate) fn awaits_plan(&self) -> bool {
-        self.status == StepStatus::Retrying && self.suspended().is_some_and(|call| call.wait.kind == CallWaitKind::Plan)
     }
 }

@@ -140,7 +140,7 @@ impl PlanState {
         }
         if let Some(repeat) = &self.plan.step(i).repeat {
             // All iterations that it may have.
-            let left = repeat.max.saturating_sub(self.steps[i].iteration()) + 1;
+            let left = repeat.max.saturating_sub(self.steps[i].iterations().current()) + 1;
             own.tokens = own.tokens.map(|tokens| tokens.saturating_mul(u64::from(left)));
             own.cost = own.cost.map(|cost| cost * f64::from(left));
         }
@@ -214,8 +214,8 @@ impl PlanState {
             let at = j.as_usize();
             !after[at]
                 && !self.runs_inline(*j)
-                && !self.steps[at].status.is_final()
-                && !self.steps[at].status.is_in_flight()
+                && !self.steps[at].status().is_final()
+                && !self.steps[at].status().is_in_flight()
                 && self.graph.phase(*j) == self.graph.phase(i)
         };
         let is_plan = |j: &StepIndex| self.plan.step(*j).starts_plan();

@@ -66,7 +66,7 @@ impl Turn<'_> {
         let limits = &self.context.limits;
         let bytes = outputs.text().len();
         let is_done = matches!(status, PlanStatus::Completed | PlanStatus::Partial);
-        let has_room = self.state.steps[i].calls_bytes().saturating_add(bytes) < limits.calls_bytes_max;
+        let has_room = self.state.steps[i].calls().bytes().saturating_add(bytes) < limits.calls_bytes_max;
         let failed = |code: &str, message: String| Failure::new(FailureClass::Permanent, code, message);
         if !is_done {
             let failure = failure.unwrap_or_else(|| failed("SUB_PLAN_FAILED", format!("the plan was {status}")));
@@ -91,7 +91,7 @@ impl Turn<'_> {
 
     /// Drops the recorded call in whose place another one waits.
     pub(crate) fn discard_for(&mut self, i: StepIndex, call: &SuspendedCall) {
-        if let Some(recorded) = self.state.steps[i].recorded_call(call.n) {
+        if let Some(recorded) = self.state.steps[i].calls().get(call.n) {
             let (recorded, called) = (recorded.name.clone(), Some(call.name.clone()));
             self.emit_step(i, StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: call.n, recorded, called })));
         }
@@ -102,22 +102,21 @@ impl PlanState {
     /// Whether a plan runs for this step: in its place, or for one of its calls.
     pub(crate) fn has_sub_plan(&self, i: StepIndex) -> bool {
         let step = &self.steps[i];
-        step.awaits_plan() || (step.status.is_in_flight() && self.plan.step(i).kind == StepKind::Plan)
+        step.run().awaits_plan() || (step.status().is_in_flight() && self.plan.step(i).kind == StepKind::Plan)
     }
 
     /// Starts the plan that a call of the step waits for.
     pub(crate) fn plan_of_call(&self, i: StepIndex) -> Option<FamilyRequest> {
         let (spec, step) = (self.plan.step(i), &self.steps[i]);
-        let details = step.details.as_deref()?;
-        let call = details.calls.suspended().filter(|call| call.wait.kind == CallWaitKind::Plan)?;
-        let given = details.grant.map(|grant| grant.left).unwrap_or_default();
+        let StepSuspended { call, plan, .. } = step.run().suspended_for(CallWaitKind::Plan)?;
+        let given = step.grant().map(|grant| grant.left).unwrap_or_default();
         let text: String = call.wait.text.chars().take(DESCRIPTION_CHARS_MAX).collect();
         Some(self.start_of_sub_plan(
             i,
             SubPlanRequest {
                 description: if text.is_empty() { format!("call {} of step `{}`", call.n, spec.id) } else { text },
                 inputs: call.wait.inputs.as_ref().map_or(Value::Null, Json::value),
-                plan: details.calls.plan().cloned(),
+                plan: plan.as_deref().cloned(),
                 budget: Budget { tokens: given.tokens, cost: given.cost, seconds: None },
                 // Nobody has seen this plan before.
                 require_approval: self.accepted.goal.planning.require_approval,

@@ -17,6 +17,20 @@ use crate::{EngineContext, PlanState, Rejection, TokenKey};
 /// The worker that the log names for what comes by callback.
 const CALLBACK: &str = "callback";
 
+/// What came by callback.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ReceivedCallback {
+    attempt: u32,
+    /// Of its report.
+    digest: String,
+}
+
+impl ReceivedCallback {
+    pub(crate) fn new(attempt: u32, received: &CallbackReceived) -> Self {
+        Self { attempt, digest: received.digest.clone() }
+    }
+}
+
 impl Turn<'_> {
     /// Ends the part of an attempt that holds a worker: its agent has accepted the task.
     pub(crate) fn suspend_for_callback(&mut self, i: StepIndex, call: SuspendedCall, worker: WorkerId, spent: Spent) {
@@ -46,12 +60,13 @@ impl Turn<'_> {
             None => {}
         }
         let status = self.status_of(i);
-        let waits = self.state.awaits_callback(i) || status.is_in_flight() && !self.state.runs_in_engine(i);
-        if !waits || !self.state.plan.step(i).callback || attempt != self.state.steps[i].attempt {
+        let waits =
+            self.state.steps[i].run().awaits_callback() || status.is_in_flight() && !self.state.runs_in_engine(i);
+        if !waits || !self.state.plan.step(i).callback || attempt != self.state.steps[i].attempt() {
             return Err(not_allowed(format!("attempt {attempt} of step `{step}` does not wait for a callback")));
         }
         if status == StepStatus::Queued {
-            let due_ms = self.state.steps[i].due_ms;
+            let due_ms = self.state.steps[i].due_ms().unwrap_or_default();
             let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
             self.emit_step(i, StepEvent::Started(Box::new(started)));
         }
@@ -85,16 +100,10 @@ impl EngineContext {
 }
 
 impl PlanState {
-    /// Whether the step waits for a callback. Other steps that wait are steps of the engine.
-    pub(crate) fn awaits_callback(&self, i: StepIndex) -> bool {
-        self.steps[i].status == StepStatus::Waiting && !self.runs_in_engine(i)
-    }
-
     /// The digest of the report that came for this attempt by callback.
     pub fn received_callback(&self, i: StepIndex, attempt: u32) -> Option<&str> {
-        let details = self.steps.get(i.as_usize())?.details.as_ref()?;
-        let (of, digest) = details.callback.as_deref()?;
-        (*of == attempt).then_some(digest.as_str())
+        let callback = self.steps.get(i.as_usize())?.callback().filter(|callback| callback.attempt == attempt)?;
+        Some(&callback.digest)
     }
 
     /// The token that the callback of an attempt must bring; `None` for a step without one.
@@ -105,7 +114,7 @@ impl PlanState {
 
     /// Where the current attempt's outcome may be sent.
     pub(crate) fn task_callback(&self, i: StepIndex, context: &EngineContext) -> Option<TaskCallback> {
-        let attempt = self.steps[i].attempt;
+        let attempt = self.steps[i].attempt();
         let token = self.callback_token(i, attempt, context.token_key)?;
         let (base, plan, step) = (&context.callback_base, self.id(), &self.plan.step(i).id);
         Some(TaskCallback { url: format!("{base}/v1/callbacks/{plan}/{step}/{attempt}"), token })

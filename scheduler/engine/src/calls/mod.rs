@@ -20,7 +20,7 @@ use goalmill_plan::schema::Schema;
 use serde_json::{Value, json};
 
 use crate::attempt::report::Spent;
-use crate::calls::recorded_calls::{StepCalls, Successor};
+use crate::calls::recorded_calls::Successor;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::{PlanState, Rejection};
@@ -29,7 +29,7 @@ impl PlanState {
     /// What the step is estimated to spend beside its recorded calls, which the next attempt does not make again.
     pub(crate) fn estimates_left(&self, i: StepIndex) -> Estimates {
         let mut left = self.plan.step(i).estimates;
-        for call in self.steps[i].calls() {
+        for call in self.steps[i].calls().recorded() {
             left.cost = left.cost.map(|cost| (cost - call.cost).max(0.0));
             left.tokens = left.tokens.map(|tokens| tokens.saturating_sub(call.tokens()));
         }
@@ -45,8 +45,7 @@ impl Turn<'_> {
     pub(crate) fn record_call(&mut self, i: StepIndex, report: &Report) -> Result<(), Rejection> {
         let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
         let call = report.call.as_deref().ok_or_else(stale)?;
-        let empty = StepCalls::default();
-        let known = self.state.steps[i].details.as_ref().map_or(&empty, |details| &details.calls);
+        let known = self.state.steps[i].calls();
         let place = known.place(call);
         if place == Successor::Stale {
             return Err(stale());
@@ -56,7 +55,7 @@ impl Turn<'_> {
             self.refuse_call(i, report, call, failure);
             return Ok(());
         }
-        let recorded = known.recorded().get(to_usize(call.n).wrapping_sub(1)).map(|known| known.name.clone());
+        let recorded = known.get(call.n).map(|known| known.name.clone());
         if self.status_of(i) == StepStatus::Queued {
             self.started(i, report);
         }
@@ -122,10 +121,8 @@ impl Turn<'_> {
     fn check_suspended(&self, i: StepIndex, call: &SuspendedCall) -> Result<(), String> {
         let limits = &self.context.limits;
         let known = self.state.steps[i].calls();
-        let is_next = to_usize(call.n) == known.len() + 1;
-        let is_other = known
-            .get(to_usize(call.n).wrapping_sub(1))
-            .is_some_and(|known| !known.is_same(&call.name, call.inputs.as_deref()));
+        let is_next = to_usize(call.n) == known.recorded().len() + 1;
+        let is_other = known.get(call.n).is_some_and(|known| !known.is_same(&call.name, call.inputs.as_deref()));
         if !is_next && !is_other || call.n > limits.calls_max {
             return Err(format!("call {} is not the next one", call.n));
         }
@@ -157,9 +154,7 @@ impl Turn<'_> {
 
     /// The call for which the step waits.
     pub(crate) fn waiting_call(&self, i: StepIndex) -> Option<SuspendedCall> {
-        let step = &self.state.steps[i];
-        let waits = matches!(step.status, StepStatus::AwaitingApproval | StepStatus::Retrying);
-        step.suspended().filter(|_| waits).cloned()
+        self.state.steps[i].run().suspended().map(|suspended| suspended.call.clone())
     }
 
     /// Records what a call that waits has come to, and lets the step go on.
@@ -203,7 +198,7 @@ impl Turn<'_> {
 
     /// Fails an attempt whose outputs are refused. The same calls would give the same outputs again: they are dropped.
     pub(crate) fn refuse_outputs(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
-        if let Some(first) = self.state.steps[i].calls().first() {
+        if let Some(first) = self.state.steps[i].calls().recorded().first() {
             let discarded = CallsDiscarded { from: 1, recorded: first.name.clone(), called: None };
             self.emit_step(i, StepEvent::CallsDiscarded(Box::new(discarded)));
         }

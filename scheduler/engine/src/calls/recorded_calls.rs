@@ -1,9 +1,8 @@
 //! Recorded calls of a step, as the state keeps them.
 
-use goalmill_common::call::{RecordedCall, SuspendedCall};
-use goalmill_common::event::StepSuspended;
+use goalmill_common::call::RecordedCall;
+use goalmill_common::event::StepEvent;
 use goalmill_common::number::to_usize;
-use goalmill_common::plan::Plan;
 
 /// The recorded calls of one step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,32 +12,21 @@ pub(crate) struct StepCalls {
     bytes: usize,
     /// How many were recorded when an attempt began, the most of all attempts.
     begun_with: usize,
-    /// The call that waits.
-    suspended: Option<Box<SuspendedCall>>,
-    /// The plan that it waits for.
-    plan: Option<Box<Plan>>,
 }
 
 impl StepCalls {
-    /// A call waits, and the attempt ends.
-    pub(crate) fn suspend(&mut self, suspended: &StepSuspended) {
-        self.suspended = Some(Box::new(suspended.call.clone()));
-        self.plan.clone_from(&suspended.plan);
-    }
-
-    /// The call waits no more.
-    pub(crate) fn resume(&mut self) {
-        (self.suspended, self.plan) = (None, None);
-    }
-
-    /// The call that waits.
-    pub(crate) fn suspended(&self) -> Option<&SuspendedCall> {
-        self.suspended.as_deref()
-    }
-
-    /// The plan that it waits for.
-    pub(crate) fn plan(&self) -> Option<&Plan> {
-        self.plan.as_deref()
+    pub(crate) fn fold(&mut self, event: &StepEvent) {
+        if let StepEvent::CallRecorded(call) = event {
+            self.push((**call).clone());
+        } else if let StepEvent::Resumed(resumed) = event {
+            self.push(resumed.call.clone());
+        } else if let StepEvent::CallsDiscarded(discarded) = event {
+            self.discard(discarded.from, discarded.called.is_none());
+        } else if let StepEvent::Queued(_) = event {
+            self.begin_attempt();
+        } else if event.drops_calls() {
+            *self = Self::default();
+        }
     }
 
     /// Bytes of the recorded calls.
@@ -46,11 +34,17 @@ impl StepCalls {
         self.bytes
     }
 
+    /// The recorded calls, by their numbers from 1.
     pub(crate) fn recorded(&self) -> &[RecordedCall] {
         &self.recorded
     }
 
-    pub(crate) fn push(&mut self, call: RecordedCall) {
+    /// The recorded call of this number.
+    pub(crate) fn get(&self, n: u32) -> Option<&RecordedCall> {
+        self.recorded.get(to_usize(n).wrapping_sub(1))
+    }
+
+    fn push(&mut self, call: RecordedCall) {
         self.bytes = self.bytes.saturating_add(call.bytes());
         self.recorded.push(call);
     }
@@ -58,7 +52,7 @@ impl StepCalls {
     /// Drops the call `from` and all later ones.
     ///
     /// - `is_refused`: the outputs that they led to were refused, so that all of them are new again.
-    pub(crate) fn discard(&mut self, from: u32, is_refused: bool) {
+    fn discard(&mut self, from: u32, is_refused: bool) {
         self.recorded.truncate(to_usize(from).saturating_sub(1));
         self.bytes = self.recorded.iter().map(RecordedCall::bytes).sum();
         if is_refused {
@@ -67,8 +61,7 @@ impl StepCalls {
     }
 
     /// An attempt begins.
-    pub(crate) fn begin_attempt(&mut self) {
-        self.suspended = None;
+    fn begin_attempt(&mut self) {
         self.begun_with = self.begun_with.max(self.recorded.len());
     }
 
@@ -92,11 +85,10 @@ pub(crate) enum Successor {
 
 impl StepCalls {
     pub(crate) fn place(&self, call: &RecordedCall) -> Successor {
-        let at = to_usize(call.n);
-        match self.recorded.get(at.wrapping_sub(1)) {
+        match self.get(call.n) {
             Some(known) if !known.is_same(&call.name, call.inputs.as_deref()) => Successor::Other,
             Some(_) => Successor::Stale,
-            None if at == self.recorded.len() + 1 => Successor::Next,
+            None if to_usize(call.n) == self.recorded.len() + 1 => Successor::Next,
             None => Successor::Stale,
         }
     }

@@ -179,7 +179,7 @@ impl PlanState {
         if self.graph.undos_of(i).is_empty() {
             return;
         }
-        let iteration = (self.steps[i].iteration(), self.steps[i].edition);
+        let iteration = (self.steps[i].iterations().current(), self.steps[i].edition());
         let work = self.done.work.entry(i).or_default();
         let now = Sent { seq: record.seq, ms: record.time_ms };
         if let StepEvent::Queued(queued) = event {
@@ -207,16 +207,21 @@ impl PlanState {
 
     /// Follows the steps that a revision brings undo steps for, as far as their states tell what they did.
     pub(crate) fn follow_work(&mut self) {
-        let is_new = |target: &StepIndex| self.steps[*target].attempt > 0 && !self.done.work.contains_key(target);
+        let is_new = |target: &StepIndex| self.steps[*target].attempt() > 0 && !self.done.work.contains_key(target);
         let new: Vec<StepIndex> = self.graph.undone_steps().filter(is_new).collect();
         for target in new {
             let agent_type = self.queue(target).cloned().unwrap_or_else(|| "".into());
             let step = &self.steps[target];
             let mut work = WorkOfStep::default();
-            work.send((step.iteration(), step.edition), &agent_type, "", Sent { seq: step.sent, ms: step.queued_ms });
-            if step.status == StepStatus::Completed {
+            work.send(
+                (step.iterations().current(), step.edition()),
+                &agent_type,
+                "",
+                Sent { seq: step.sent(), ms: step.queued_ms() },
+            );
+            if step.status() == StepStatus::Completed {
                 work.complete(GivenOutputs::OfStep);
-            } else if step.status.is_final() {
+            } else if step.status().is_final() {
                 work.settle(step.failure().is_none_or(Failure::may_be_done));
             }
             self.done.work.insert(target, work);
@@ -253,7 +258,7 @@ impl PlanState {
         match self.work_to_undo(undo).map(|(_, work)| &work.outputs) {
             Some(GivenOutputs::Unknown) => None,
             Some(GivenOutputs::OfIteration(outputs)) => Some(outputs),
-            Some(GivenOutputs::OfStep) | None => self.steps[target].outputs.as_ref(),
+            Some(GivenOutputs::OfStep) | None => self.steps[target].outputs(),
         }
     }
 
@@ -316,13 +321,13 @@ impl PlanState {
     pub(crate) fn is_idle_map(&self, i: StepIndex) -> bool {
         let is_idle = || match self.items_done(i) {
             Some(items) => items.is_empty(),
-            None => self.steps[i].outputs.as_ref().is_none_or(|outputs| match outputs.value() {
+            None => self.steps[i].outputs().is_none_or(|outputs| match outputs.value() {
                 Value::Array(outputs) => items_with_outputs(&outputs).is_empty(),
                 // A person completed it.
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => true,
             }),
         };
-        self.plan.defined(i).for_each.is_some() && self.steps[i].status == StepStatus::Completed && is_idle()
+        self.plan.defined(i).for_each.is_some() && self.steps[i].status() == StepStatus::Completed && is_idle()
     }
 
     /// What the items of this plan have done, for the undo step of the map that it runs for.
@@ -336,7 +341,7 @@ impl PlanState {
             done.extend(work.done().map(|work| {
                 let agent_type = Some(&work.agent_type).filter(|agent_type| *agent_type != own).cloned();
                 let unknown = work.outputs == GivenOutputs::Unknown;
-                (self.steps[*i].sent, ItemWork { item: i.0, agent_type, unknown })
+                (self.steps[*i].sent(), ItemWork { item: i.0, agent_type, unknown })
             }));
         }
         // The sort keeps the order of the work of one item.

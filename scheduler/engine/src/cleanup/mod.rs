@@ -143,7 +143,7 @@ impl Turn<'_> {
         }
         if let Some(failure) = self.state.failed_undos(i, 0) {
             self.fail_step(i, failure, Spent::default());
-        } else if self.state.undone(i) == 0 || self.state.steps[i].attempt == 0 {
+        } else if self.state.undone(i) == 0 || self.state.steps[i].attempt() == 0 {
             self.skip(i, SkipCause::Condition, reason);
         } else {
             let completed = StepCompleted { outputs: Json::empty_object(), ..StepCompleted::default() };
@@ -226,7 +226,7 @@ pub(crate) fn in_quotes(names: &[String]) -> String {
 impl PlanState {
     /// Clean-up steps that did not succeed, of this plan and of those inside it, as far as these have told.
     pub(crate) fn cleanup_not_done(&self) -> Vec<String> {
-        let is_open = |i: &&StepIndex| matches!(self.steps[**i].status, StepStatus::Failed | StepStatus::Cancelled);
+        let is_open = |i: &&StepIndex| matches!(self.steps[**i].status(), StepStatus::Failed | StepStatus::Cancelled);
         let own = self.graph.cleanup_steps().iter().filter(is_open).map(|i| self.plan.step(*i).id.to_string());
         let left = self.cleanup.run().map(CleanupRun::left).unwrap_or_default();
         let kept = left.iter().filter(|i| self.inner.has_kept_of(**i)).map(|i| self.plan.step(*i).id.to_string());
@@ -243,7 +243,7 @@ impl PlanState {
     pub(crate) fn pass_cleanup(&mut self) {
         let (plan, steps, inner) = (&self.plan, &self.steps, &self.inner);
         self.cleanup.pass_ended(|i| match plan.step(i).is_cleanup() {
-            true => steps[i].status.is_final(),
+            true => steps[i].status().is_final(),
             false => !inner.has_kept_of(i) && !inner.is_holder(i),
         });
     }
@@ -264,7 +264,7 @@ impl PlanState {
 
     /// Clean-up steps that are not final.
     fn open_cleanup(&self) -> impl Iterator<Item = StepIndex> {
-        self.graph.cleanup_steps().iter().copied().filter(|i| !self.steps[*i].status.is_final())
+        self.graph.cleanup_steps().iter().copied().filter(|i| !self.steps[*i].status().is_final())
     }
 
     pub(crate) fn has_always(&self) -> bool {
@@ -298,12 +298,12 @@ impl PlanState {
         }
         let own = self.open_cleanup().filter_map(|i| {
             let target = self.graph.find(self.plan.step(i).undoes.as_ref()?.as_str())?;
-            self.is_undone_by(target, i).then(|| (self.steps[target].sent, false, i))
+            self.is_undone_by(target, i).then(|| (self.steps[target].sent(), false, i))
         });
         // What the plan of a step did is undone before what the undo step of the step itself undoes. A plan that has not
         // ended may be done with its work.
         let holders: BTreeSet<StepIndex> = self.inner.keepers().chain(self.inner.holders()).collect();
-        let kept = holders.into_iter().map(|holder| (self.steps[holder].sent, true, holder));
+        let kept = holders.into_iter().map(|holder| (self.steps[holder].sent(), true, holder));
         let mut done: Vec<(u64, bool, StepIndex)> = own.chain(kept).collect();
         done.sort_by(|a, b| b.cmp(a));
         done.into_iter().map(|(_, _, i)| i).collect()
@@ -313,7 +313,7 @@ impl PlanState {
     /// itself, when its own plan ended; one that is kept undoes them itself.
     pub(crate) fn is_undone_by(&self, i: StepIndex, undo: StepIndex) -> bool {
         let is_map = self.plan.step(undo).undoes_map();
-        let by_map = || self.steps[i].status != StepStatus::Completed || self.inner.has_kept_of(i);
+        let by_map = || self.steps[i].status() != StepStatus::Completed || self.inner.has_kept_of(i);
         self.may_be_done(i) && !(is_map && by_map())
     }
 
@@ -324,7 +324,7 @@ impl PlanState {
 
     /// The open undo step of a step.
     pub(crate) fn undo_of(&self, i: StepIndex) -> Option<StepIndex> {
-        self.graph.undos_of(i).iter().copied().find(|undo| !self.steps[*undo].status.is_final())
+        self.graph.undos_of(i).iter().copied().find(|undo| !self.steps[*undo].status().is_final())
     }
 
     /// Whether a step that a revision removes must be undone.
@@ -335,13 +335,13 @@ impl PlanState {
     /// Whether it is the undo step of a step that a revision removed.
     pub(crate) fn undoes_removed(&self, i: StepIndex) -> bool {
         let undone = self.plan.step(i).undoes.as_ref().and_then(|id| self.graph.find(id.as_str()));
-        undone.is_some_and(|undone| self.steps[undone].status == StepStatus::Revised)
+        undone.is_some_and(|undone| self.steps[undone].status() == StepStatus::Revised)
     }
 
     /// The undo steps of steps that a revision removes: the last one that began first.
     pub(crate) fn undos_of(&self, removed: &BTreeSet<StepIndex>) -> Vec<StepIndex> {
         let needed = removed.iter().filter(|i| self.needs_undo(**i));
-        let undos = needed.filter_map(|i| Some((self.steps[*i].sent, self.undo_of(*i)?)));
+        let undos = needed.filter_map(|i| Some((self.steps[*i].sent(), self.undo_of(*i)?)));
         let mut undos: Vec<(u64, StepIndex)> = undos.filter(|(_, undo)| !removed.contains(undo)).collect();
         undos.sort_by(|a, b| b.cmp(a));
         undos.into_iter().map(|(_, undo)| undo).collect()

@@ -89,13 +89,13 @@ impl PlanState {
 
     /// The amounts of completed steps, by step.
     fn step_amounts(&self, currency: &str) -> BTreeMap<StepIndex, StepAmount<'static>> {
-        let completed = self.indices().filter(|i| self.steps[*i].status == StepStatus::Completed);
+        let completed = self.indices().filter(|i| self.steps[*i].status() == StepStatus::Completed);
         let counted = completed.filter(|i| !self.plan.step(*i).is_cleanup());
         counted.filter_map(|i| Some((i, self.step_amount(i, currency)?))).collect()
     }
 
     fn step_amount(&self, i: StepIndex, currency: &str) -> Option<StepAmount<'static>> {
-        let (spec, outputs) = (self.plan.step(i), self.steps[i].outputs.as_ref()?);
+        let (spec, outputs) = (self.plan.step(i), self.steps[i].outputs()?);
         let text = outputs.text();
         // Most outputs have no amount; those that do are short.
         let is_named = TOTALS.iter().chain(&PARTS).any(|name| text.contains(name));

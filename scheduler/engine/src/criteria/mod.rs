@@ -188,7 +188,7 @@ impl Turn<'_> {
         // At a checkpoint some of the steps that it names have not ended.
         let is_ready = refs.iter().all(|r| {
             let i = self.state.graph.find(&r.step);
-            i.is_none_or(|i| self.state.steps[i].status.is_final())
+            i.is_none_or(|i| self.state.steps[i].status().is_final())
         });
         if !is_ready {
             return Ok(None);

@@ -18,10 +18,10 @@ pub(crate) fn judged_by_step(state: &PlanState, id: &str, criterion: &Criterion)
     let judges = |(_, spec): &(usize, &goalmill_common::plan::Step)| spec.judges.iter().any(|judged| judged == id);
     let (i, spec) = state.plan.steps().enumerate().rfind(judges)?;
     let step = &state.steps[i];
-    if step.status != StepStatus::Completed {
+    if step.status() != StepStatus::Completed {
         return None;
     }
-    let mut outputs = step.outputs.as_ref()?.value();
+    let mut outputs = step.outputs()?.value();
     let needed = load_verdict(state, spec.id.as_str(), &mut outputs);
     if !needed.is_empty() {
         return Some(Err(needed));

@@ -50,7 +50,7 @@ impl PlanState {
     }
 
     fn status_at(&self, i: StepIndex) -> StepStatus {
-        self.steps[i].status
+        self.steps[i].status()
     }
 
     fn explain_plan(&self, now_ms: u64) -> String {
@@ -115,11 +115,11 @@ impl PlanState {
 
     /// The question of a step.
     pub(crate) fn asked(&self, i: StepIndex) -> Option<&str> {
-        self.steps[i].details.as_ref()?.question.as_deref()
+        self.steps[i].run().question()
     }
 
     fn explain_running(&self) -> String {
-        let of = |status: StepStatus| self.steps.iter().filter(|step| step.status == status).count();
+        let of = |status: StepStatus| self.steps.iter().filter(|step| step.status() == status).count();
         let words = [
             (StepStatus::Running, "running"),
             (StepStatus::Queued, "waiting for a worker"),
@@ -178,8 +178,8 @@ impl PlanState {
     fn describe_cause(&self, i: StepIndex, now_ms: u64) -> String {
         let (spec, step) = (self.plan.step(i), &self.steps[i]);
         let id = &spec.id;
-        let due = if step.due_ms > 0 { rfc3339(step.due_ms) } else { "its end".into() };
-        match step.status {
+        let due = step.due_ms().map_or_else(|| "its end".into(), rfc3339);
+        match step.status() {
             StepStatus::Pending
                 if !self.cleanup.is_running() && self.cleanup.undoing().first().is_some_and(|undo| *undo != i) =>
             {
@@ -189,9 +189,9 @@ impl PlanState {
             StepStatus::Pending if spec.is_cleanup() && !self.is_its_turn(i) => {
                 format!("`{id}` is a clean-up step: it begins once the outcome of the plan is known")
             }
-            StepStatus::Pending if step.open > 0 => {
-                let (open, all) = (step.open, self.graph.waits(i));
-                let more = self.graph.needed(i, spec.join).saturating_sub(step.met);
+            StepStatus::Pending if step.dependencies().open() > 0 => {
+                let (open, all) = (step.dependencies().open(), self.graph.waits(i));
+                let more = step.dependencies().missing(self.graph.needed(i, spec.join));
                 dependencies(id.as_str(), more, all, open)
             }
             StepStatus::Pending => {
@@ -199,41 +199,41 @@ impl PlanState {
                     self.plan.definition().phases.get(self.phases.current()).map_or("", |phase| phase.id.as_str());
                 format!("`{id}` waits for phase `{phase}` to end")
             }
-            StepStatus::Blocked => format!("`{id}` is blocked: {}", step.reason()),
+            StepStatus::Blocked => format!("`{id}` is blocked: {}", step.run().reason()),
             StepStatus::Ready => format!("`{id}` is ready, {}", self.why_not_out(i)),
             StepStatus::Queued => {
                 let queue = self.queue(i).map_or("", |queue| queue.as_str());
-                let since = elapsed(step.queued_ms, now_ms);
-                format!("attempt {} of `{id}` is in the queue `{queue}` for {since}, until {due}", step.attempt)
+                let since = elapsed(step.queued_ms(), now_ms);
+                format!("attempt {} of `{id}` is in the queue `{queue}` for {since}, until {due}", step.attempt())
             }
             StepStatus::Running if spec.kind == StepKind::Plan => {
                 let plan = self.sub_plan_id(i);
                 format!("`{id}` waits for its own plan `{plan}`, until {due}")
             }
             StepStatus::Running => {
-                let worker = step.worker.as_ref().map_or("", |worker| worker.as_str());
-                let since = elapsed(step.started_ms, now_ms);
-                format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt)
+                let worker = step.worker().as_ref().map_or("", |worker| worker.as_str());
+                let since = elapsed(step.started_ms(), now_ms);
+                format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt())
             }
             StepStatus::Retrying => self.describe_retrying(i, &due),
-            StepStatus::Waiting if self.awaits_callback(i) => {
-                format!("the agent of `{id}` accepted attempt {} and reports by callback, until {due}", step.attempt)
+            StepStatus::Waiting if step.run().awaits_callback() => {
+                format!("the agent of `{id}` accepted attempt {} and reports by callback, until {due}", step.attempt())
             }
             StepStatus::Waiting => match self.awaited_event(i) {
                 Some((event, key)) => format!("`{id}` waits for {}, until {due}", named_event(event, key)),
                 None => format!("`{id}` waits until {due}"),
             },
-            StepStatus::AwaitingApproval if self.awaits_hook(i) && step.due_ms > 0 => {
-                format!("a hook holds `{id}`, until {due}: {}", step.reason())
+            StepStatus::AwaitingApproval if step.run().awaits_hook() && step.due_ms().is_some() => {
+                format!("a hook holds `{id}`, until {due}: {}", step.run().reason())
             }
-            StepStatus::AwaitingApproval if self.awaits_hook(i) => format!("a hook must decide about `{id}`"),
+            StepStatus::AwaitingApproval if step.run().awaits_hook() => format!("a hook must decide about `{id}`"),
             StepStatus::AwaitingApproval => match self.asked(i) {
                 Some(question) => format!("a person must answer `{id}`, until {due}: {question}"),
                 None => format!("a person must agree to `{id}`, until {due}"),
             },
             StepStatus::Failed => format!("`{id}` failed{}", because_of(step.failure())),
             StepStatus::Completed | StepStatus::Skipped | StepStatus::Cancelled | StepStatus::Revised => {
-                format!("`{id}` is {}", step.status)
+                format!("`{id}` is {}", step.status())
             }
         }
     }
@@ -243,16 +243,16 @@ impl PlanState {
         let step = &self.steps[i];
         let id = &self.plan.step(i).id;
         let why = because_of(step.failure());
-        if step.awaits_plan() {
+        if step.run().awaits_plan() {
             format!("a call of `{id}` waits for its plan `{}`, until {due}", self.sub_plan_id(i))
-        } else if step.budget_wait().is_some() {
-            format!("a call of `{id}` waits for room in the budget, until {due}: {}", step.reason())
-        } else if step.iteration() > 1 && step.failures == 0 {
-            format!("iteration {} of `{id}` begins at {due}", step.iteration())
+        } else if step.run().needs().is_some() {
+            format!("a call of `{id}` waits for room in the budget, until {due}: {}", step.run().reason())
+        } else if step.iterations().current() > 1 && step.failures() == 0 {
+            format!("iteration {} of `{id}` begins at {due}", step.iterations().current())
         } else if step.told_to_wait().is_some() {
             format!("`{id}` was told to wait until {due}, and uses no retry{why}")
         } else {
-            format!("`{id}` is tried again at {due}, because attempt {} failed{why}", step.attempt)
+            format!("`{id}` is tried again at {due}, because attempt {} failed{why}", step.attempt())
         }
     }
 

@@ -54,11 +54,11 @@ impl PlanState {
     pub(crate) fn root_cause(&self, i: StepIndex, around: Option<&ExplainContext>) -> RootCause {
         let (id, plan) = (&self.plan.step(i).id, self.id().as_str());
         let only = |hint: String| RootCause { because: None, hint };
-        match self.steps[i].status {
+        match self.steps[i].status() {
             StepStatus::AwaitingApproval if self.asked(i).is_some() => {
                 only(format!("answer it: `goalmill step answer {plan} {id} ANSWER`"))
             }
-            StepStatus::AwaitingApproval if self.awaits_hook(i) => only(format!(
+            StepStatus::AwaitingApproval if self.steps[i].run().awaits_hook() => only(format!(
                 "wait for the hook, or see `goalmill step approve {plan} {id}` and `goalmill step skip {plan} {id}`"
             )),
             StepStatus::AwaitingApproval => {
@@ -72,11 +72,11 @@ impl PlanState {
                 only(self.hint_for_plan(plan))
             }
             StepStatus::Ready => self.ready(i, around),
-            StepStatus::Retrying if self.steps[i].awaits_plan() => {
+            StepStatus::Retrying if self.steps[i].run().awaits_plan() => {
                 let inner = self.sub_plan_id(i);
                 only(format!("see what its plan waits for: `goalmill explain {inner}`"))
             }
-            StepStatus::Retrying if self.steps[i].budget_wait().is_some() => {
+            StepStatus::Retrying if self.steps[i].run().needs().is_some() => {
                 only(format!("wait for the steps in flight to end, or skip it: `goalmill step skip {plan} {id}`"))
             }
             StepStatus::Waiting if self.awaited_event(i).is_some() => {
@@ -87,7 +87,7 @@ impl PlanState {
                      `goalmill step skip {plan} {id}`"
                 ))
             }
-            StepStatus::Waiting if self.awaits_callback(i) => only(format!(
+            StepStatus::Waiting if self.steps[i].run().awaits_callback() => only(format!(
                 "wait, or record the outcome by hand: `goalmill step complete {plan} {id} --outputs JSON`, or go on \
                  without it: `goalmill step skip {plan} {id}`"
             )),
@@ -218,7 +218,7 @@ impl PlanState {
             let own = self.sub_plan_id(i);
             return RootCause { because: None, hint: format!("see `goalmill explain {own}`") };
         }
-        if let (Some(around), Some(worker)) = (around, &step.worker)
+        if let (Some(around), Some(worker)) = (around, step.worker())
             && !around.workers.contains(worker)
         {
             let lease = elapsed(0, around.lease_ms);

@@ -11,8 +11,9 @@ use crate::attempt::report::Spent;
 use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::graph::dependencies::JoinState;
 use crate::render;
-use crate::state::{JoinState, StepState};
+use crate::state::StepState;
 
 impl Turn<'_> {
     /// Tries to unlock every step.
@@ -152,8 +153,8 @@ impl Turn<'_> {
         let state = &*self.state;
         let spec = state.plan.step(i);
         let mut dependencies = spec.dependencies.iter().filter_map(|id| state.graph.find(id.as_str()));
-        let lost = dependencies.find(|d| state.steps[*d].status.is_final() && !state.is_met(spec, *d));
-        let reason = match lost.map(|d| (&state.plan.step(d).id, state.steps[d].status)) {
+        let lost = dependencies.find(|d| state.steps[*d].status().is_final() && !state.is_met(spec, *d));
+        let reason = match lost.map(|d| (&state.plan.step(d).id, state.steps[d].status())) {
             None => "not enough dependencies can succeed".to_owned(),
             Some((id, status)) => match spec.dependency_status.get(id) {
                 None => format!("not enough dependencies can succeed: `{id}` is {status}"),
@@ -207,7 +208,7 @@ impl Turn<'_> {
         if let Some((step, failure)) = self.state.unhandled_failure() {
             return self.fail_plan(plan_failure(&step, failure));
         }
-        let in_part = |step: &StepState| step.partial && step.status != StepStatus::Revised;
+        let in_part = |step: &StepState| step.is_partial() && step.status() != StepStatus::Revised;
         let is_partial =
             self.state.has_open_failure() || self.state.steps.iter().any(in_part) || self.state.has_left_out();
         let status = if is_partial { PlanStatus::Partial } else { PlanStatus::Completed };

@@ -3,13 +3,12 @@
 use goalmill_common::clock::rfc3339;
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::plan::ApprovalDefault;
-use goalmill_common::status::StepStatus;
 use goalmill_common::view::{DecisionView, WaitSummary};
 
 use crate::PlanState;
 use crate::graph::StepIndex;
 use crate::people::waiting::Waiting;
-use crate::state::{StepState, at};
+use crate::state::StepState;
 
 impl PlanState {
     /// How much the plan needs from people, and when the first of it is decided without them.
@@ -18,7 +17,7 @@ impl PlanState {
             return None;
         }
         let plan = self.awaits_person().then(|| self.waiting.due_ms());
-        let steps = self.steps.iter().filter(|step| awaits_person(step)).map(|step| at(step.due_ms));
+        let steps = self.steps.iter().filter(|step| step.run().awaits_person()).map(StepState::due_ms);
         let mut summary = WaitSummary { count: 0, due_at: None };
         let mut first_ms = None;
         for due_ms in plan.into_iter().chain(steps) {
@@ -55,18 +54,12 @@ impl PlanState {
     /// The approval that a step waits for.
     pub(crate) fn step_decision_view(&self, i: StepIndex) -> Option<DecisionView> {
         let step = &self.steps[i];
-        let asks = step.details.as_ref().is_some_and(|details| details.question.is_some());
-        if asks || !awaits_person(step) {
+        let run = step.run();
+        if run.question().is_some() || !run.awaits_person() {
             return None;
         }
         let approval = self.plan.step(i).approve.unwrap_or_default();
-        let default = step.suspended().is_none().then_some(approval.default);
-        Some(DecisionView { failed_step: None, due_at: at(step.due_ms).map(rfc3339), default })
+        let default = run.suspended().is_none().then_some(approval.default);
+        Some(DecisionView { failed_step: None, due_at: step.due_ms().map(rfc3339), default })
     }
-}
-
-/// Whether a person decides or answers before the step continues; hooks decide about outputs.
-fn awaits_person(step: &StepState) -> bool {
-    let by_hook = || step.asked_hooks().is_some_and(|asked| asked.completed.is_some());
-    step.status == StepStatus::AwaitingApproval && !by_hook()
 }

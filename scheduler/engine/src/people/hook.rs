@@ -16,7 +16,6 @@ use serde_json::json;
 use crate::attempt::report::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::people::step_hooks::StepHooks;
 use crate::people::waiting::Waiting;
 use crate::revise::{resolve, towards};
 use crate::{PlanState, Rejection, render};
@@ -104,7 +103,7 @@ impl Turn<'_> {
         if !self.context.hooks.contains(HookPoint::OnStepStart) || self.state.runs_inline(i) {
             return false;
         }
-        if self.state.steps[i].hooks().is_some_and(StepHooks::has_passed) {
+        if self.state.steps[i].decisions().may_start() {
             return false;
         }
         // The hooks see the inputs.
@@ -150,8 +149,8 @@ impl Turn<'_> {
             HookPoint::OnStepStart | HookPoint::OnStepComplete => {
                 let step = answer.step.clone().ok_or(Rejection::NotDue)?;
                 let i = self.find(&step)?;
-                let asked = self.state.steps[i].asked_hooks().cloned();
-                let asked = asked.filter(|asked| asked.id == answer.id).ok_or(Rejection::NotDue)?;
+                let asked = self.state.steps[i].run().hooks().filter(|asked| asked.id == answer.id).cloned();
+                let asked = asked.ok_or(Rejection::NotDue)?;
                 match asked.completed {
                     Some(completed) => self.decide_about_outputs(i, *completed, answer),
                     None => self.decide_about_start(i, answer),
@@ -282,11 +281,6 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the step waits for hooks, or is held by one.
-    pub(crate) fn awaits_hook(&self, i: StepIndex) -> bool {
-        self.state.awaits_hook(i)
-    }
-
     fn input_issue(&self, inputs: &Json) -> Option<String> {
         let (bytes, most) = (inputs.text().len(), self.context.limits.payload_bytes_max);
         if bytes > most {
@@ -300,22 +294,6 @@ impl Turn<'_> {
 }
 
 impl PlanState {
-    /// Whether the step waits for hooks, or is held by one.
-    pub(crate) fn awaits_hook(&self, i: StepIndex) -> bool {
-        let waits = self.steps[i].hooks().is_some_and(StepHooks::is_waiting);
-        waits && self.steps[i].status == goalmill_common::status::StepStatus::AwaitingApproval
-    }
-
-    /// The inputs that a hook gave the step.
-    pub(crate) fn hook_inputs(&self, i: StepIndex) -> Option<&Json> {
-        self.steps[i].hooks()?.inputs()
-    }
-
-    /// Whether a hook refused the outputs of the cache for this step.
-    pub(crate) fn has_refused_cache(&self, i: StepIndex) -> bool {
-        self.steps[i].hooks().is_some_and(StepHooks::has_refused_cache)
-    }
-
     /// The number of the event that asked for the current replan.
     pub fn replan_seq(&self) -> u64 {
         self.revising.replan_seq

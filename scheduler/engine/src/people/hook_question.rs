@@ -26,7 +26,7 @@ impl PlanState {
     pub fn hook_question(&self, step: Option<StepIndex>, context: &EngineContext) -> Option<HookQuestion> {
         let asked = match step {
             None => self.waiting.hook()?,
-            Some(i) => self.steps.get(i.as_usize())?.asked_hooks()?,
+            Some(i) => self.steps.get(i.as_usize())?.run().hooks()?,
         };
         let data = match step {
             None => json!({
@@ -42,15 +42,15 @@ impl PlanState {
     fn describe_step(&self, i: StepIndex, asked: &HookAsked, context: &EngineContext) -> serde_json::Value {
         let (spec, step) = (self.plan.step(i), &self.steps[i]);
         let inputs =
-            render::inputs(self, i, self.steps[i].queued_ms, &context.limits).ok().map(|inputs| inputs.value());
+            render::inputs(self, i, self.steps[i].queued_ms(), &context.limits).ok().map(|inputs| inputs.value());
         let mut data = json!({
             "step": spec.id, "description": spec.description, "agent_type": spec.agent_type, "action": spec.action,
-            "attempt": step.attempt, "inputs": inputs,
+            "attempt": step.attempt(), "inputs": inputs,
         });
         if let Some(completed) = &asked.completed {
             data["outputs"] = completed.outputs.value();
             let mut usage = Usage { cost: completed.cost, tokens: completed.tokens };
-            step.calls().iter().for_each(|call| usage.add(call.cost, call.tokens()));
+            step.calls().recorded().iter().for_each(|call| usage.add(call.cost, call.tokens()));
             data["cost"] = json!(usage.cost);
             data["tokens"] = json!(usage.tokens);
             data["cached"] = json!(completed.cache_key.is_some());

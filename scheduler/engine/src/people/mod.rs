@@ -1,9 +1,10 @@
 //! Human review: approvals of plans, steps and revisions, and questions that steps or planners ask.
 
 pub(crate) mod awaited;
+pub(crate) mod decider;
 pub(crate) mod hook;
 pub(crate) mod hook_question;
-pub(crate) mod step_hooks;
+pub(crate) mod step_decisions;
 pub(crate) mod waiting;
 
 use goalmill_common::command::GoalCorrection;
@@ -89,7 +90,7 @@ impl Turn<'_> {
         if self.status_of(i) != StepStatus::AwaitingApproval {
             return Err(self.refuse_step(i, "it does not await approval"));
         }
-        let hook = self.state.steps[i].asked_hooks();
+        let hook = self.state.steps[i].run().hooks();
         if hook.is_some_and(|asked| asked.completed.is_some()) {
             return Err(self.refuse_step(i, "a hook decides about its outputs"));
         }
@@ -120,7 +121,7 @@ impl Turn<'_> {
     /// Asks the step's question. Returns whether the step waits for the answer.
     pub(crate) fn ask_step(&mut self, i: StepIndex) -> bool {
         let Some(ask) = self.state.plan.step(i).ask.clone() else { return false };
-        if self.state.answer(i).is_some() {
+        if self.state.steps[i].decisions().answer().is_some() {
             return false;
         }
         match render::text(self.state, i, self.now_ms, &ask.question, &self.context.limits) {
@@ -135,9 +136,7 @@ impl Turn<'_> {
 
     /// Whether the step waits for an answer rather than for an approval.
     pub(crate) fn awaits_answer(&self, i: StepIndex) -> bool {
-        let step = &self.state.steps[i];
-        let asked = step.details.as_ref().is_some_and(|details| details.question.is_some());
-        step.status == StepStatus::AwaitingApproval && asked
+        self.state.steps[i].run().question().is_some()
     }
 
     pub(crate) fn answer_question(&mut self, name: &str, answer: Json, reason: String) -> Result<(), Rejection> {

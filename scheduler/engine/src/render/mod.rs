@@ -54,7 +54,7 @@ pub(crate) fn inputs_for(
     now_ms: u64,
     limits: &Limits,
 ) -> Result<Json, Unrendered> {
-    if let Some(inputs) = state.hook_inputs(i) {
+    if let Some(inputs) = state.steps[i].decisions().inputs() {
         return Ok(inputs.clone());
     }
     let undone = (reader != i).then(|| state.work_to_undo(reader)).flatten().map(|(_, work)| work);
@@ -87,7 +87,7 @@ pub(crate) fn until(
     limits: &Limits,
 ) -> Result<bool, Unrendered> {
     let what = format!("the condition `{text}` cannot be evaluated");
-    let names = [("outputs", outputs), ("iteration", Value::from(state.steps[i].iteration()).into())];
+    let names = [("outputs", outputs), ("iteration", Value::from(state.steps[i].iterations().current()).into())];
     let within = ScopeParts { locals: &names, ..ScopeParts::at(now_ms) };
     with_scope_and(state, i, within, |scope| expression::is_true(text, scope, limits), &what)
 }
@@ -226,7 +226,7 @@ pub(crate) fn bytes_seen(state: &PlanState, i: StepIndex, map: &ForEach) -> usiz
     expression::visit_templates(&state.plan.step(i).inputs.value(), &mut |text| {
         for seen in expression::references_seeing(text, &map.names()).unwrap_or_default() {
             let step = state.graph.find(&seen.step).map(|step| &state.steps[step]);
-            bytes += step.and_then(|step| step.outputs.as_ref()).map_or(0, |outputs| outputs.text().len());
+            bytes += step.and_then(|step| step.outputs()).map_or(0, |outputs| outputs.text().len());
         }
     });
     bytes
@@ -235,7 +235,7 @@ pub(crate) fn bytes_seen(state: &PlanState, i: StepIndex, map: &ForEach) -> usiz
 /// Adds a person's answer to the inputs, under the name in `ask.into`; with `*`, each field of the answer under its own.
 fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
     let into = state.plan.step(i).ask.as_ref().and_then(|ask| ask.into.as_ref());
-    let (Some(name), Some(answer)) = (into, state.answer(i)) else { return inputs };
+    let (Some(name), Some(answer)) = (into, state.steps[i].decisions().answer()) else { return inputs };
     let inputs = inputs.value();
     let mut fields =
         if let Value::Object(fields) = inputs { fields } else { Map::from_iter([("inputs".to_owned(), inputs)]) };
@@ -324,14 +324,14 @@ pub(crate) fn path(state: &PlanState, path: &str, limits: &Limits) -> Result<Str
 
 fn final_step<'s>(state: &'s PlanState, id: &str) -> Option<ScopedStep<'s>> {
     let step = &state.steps[state.graph.find(id)?];
-    step.status.is_final().then(|| scoped(step))
+    step.status().is_final().then(|| scoped(step))
 }
 
 /// A step as expressions see it; the failure of an earlier attempt is none of its own.
 fn scoped(step: &StepState) -> ScopedStep<'_> {
-    let has_failed = matches!(step.status, StepStatus::Failed | StepStatus::Skipped);
+    let has_failed = matches!(step.status(), StepStatus::Failed | StepStatus::Skipped);
     let failure = step.failure().filter(|_| has_failed);
-    ScopedStep { status: step.status, partial: step.partial, outputs: step.outputs.as_ref(), failure }
+    ScopedStep { status: step.status(), partial: step.is_partial(), outputs: step.outputs(), failure }
 }
 
 /// A step that had not ended when what is undone was sent.
@@ -368,10 +368,10 @@ fn own_names(
     let (spec, step) = (state.plan.step(i), &state.steps[i]);
     let mut names: Vec<(&'static str, Json)> = Vec::new();
     if spec.repeat.is_some() {
-        let iteration = undone.map_or_else(|| step.iteration(), |work| work.iteration);
+        let iteration = undone.map_or_else(|| step.iterations().current(), |work| work.iteration);
         let previous = match undone {
             Some(_) => state.outputs_of_iteration(i, iteration - 1),
-            None => step.details.as_ref().and_then(|details| details.iterated.as_ref()).map(|(_, outputs)| outputs),
+            None => step.iterations().previous(),
         };
         let outputs = previous.map_or_else(|| json!({}), Json::value);
         names.push(("iteration", json!(iteration).into()));
@@ -436,9 +436,9 @@ fn with_scope_and<T>(
         let step = &state.steps[state.graph.find(id)?];
         if let Some(sent) = within.sent {
             // A revision may have taken the step out since, and its dependencies with it.
-            return Some(if step.ended > sent.seq { open_step() } else { scoped(step) });
+            return Some(if step.ended() > sent.seq { open_step() } else { scoped(step) });
         }
-        let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
+        let seen = step.status().is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
         seen.then(|| scoped(step))
     };
     let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(within.reader.unwrap_or(i))));
@@ -446,7 +446,7 @@ fn with_scope_and<T>(
     let step = &state.steps[i];
     let now_ms = match within.sent {
         Some(sent) => sent.ms,
-        None if step.status.is_in_flight() => step.queued_ms,
+        None if step.status().is_in_flight() => step.queued_ms(),
         None => within.now_ms,
     };
     let scope = scope.with_inputs(within.inputs).with_locals(within.locals).with_now(now_ms);

@@ -127,7 +127,7 @@ impl Turn<'_> {
         if let Some(Command::Report(report)) = held {
             self.acknowledge(&report);
         }
-        if may_fail(self.state.steps[i].status) {
+        if may_fail(self.state.steps[i].status()) {
             self.give_up(i, failure, Spent::default());
         }
     }
@@ -138,7 +138,7 @@ impl Turn<'_> {
             return self.handle(*held);
         }
         let step = &self.state.steps[i];
-        let (status, is_plan) = (step.status, self.state.plan.step(i).kind == StepKind::Plan);
+        let (status, is_plan) = (step.status(), self.state.plan.step(i).kind == StepKind::Plan);
         if status == StepStatus::Pending {
             self.try_unlock(i);
         } else if status == StepStatus::Ready {
@@ -147,7 +147,7 @@ impl Turn<'_> {
             } else {
                 self.effects.extend(self.state.is_offered(i).then_some(Effect::Ready(i)));
             }
-        } else if status == StepStatus::AwaitingApproval && step.asked_hooks().is_some() {
+        } else if step.run().hooks().is_some() {
             self.effects.push(Effect::AskHooks { step: Some(i) });
         } else if status == StepStatus::Running
             && is_plan

@@ -14,6 +14,7 @@ use super::delta::phase_of;
 use super::draft::is_other_work;
 use crate::ReplayError;
 use crate::apply::recount_steps;
+use crate::graph::dependencies::Dependencies;
 use crate::graph::running_plan::RunningPlan;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::people::waiting::{PLANNER_MS, Waiting};
@@ -26,7 +27,7 @@ pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEv
     let known = |state: &PlanState| {
         let i = state.graph.find(id.as_str());
         let i = i.ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })?;
-        let status = state.steps[i].status;
+        let status = state.steps[i].status();
         let is_undone = || matches!(event, StepEvent::Removed(_)) && state.undo_of(i).is_some();
         let fits = is_changeable(status) || status == StepStatus::Completed && is_undone();
         let bad = || ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status };
@@ -92,21 +93,18 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
 /// Gives the steps the statuses that the revision gives them. The plan is still the former one.
 fn change_steps(state: &mut PlanState, delta: &Delta, time_ms: u64) {
     state.steps.extend(delta.added.iter().map(|_| StepState::new(0)));
-    for step in state.steps.iter_mut().filter(|step| step.status == StepStatus::Blocked) {
-        step.status = StepStatus::Pending;
-        step.leave_status();
-    }
+    state.steps.iter_mut().for_each(StepState::unblock);
     for (i, after) in &delta.modified {
         let before = state.plan.defined(*i);
-        if state.steps[*i].attempt > 0 && is_other_work(before, after) {
+        let is_other_work = state.steps[*i].attempt() > 0 && is_other_work(before, after);
+        if is_other_work {
             let inputs = before.inputs.clone();
             state.done.keep_inputs(*i, &inputs);
-            state.steps[*i].edition += 1;
         }
-        state.steps[*i].clear_calls();
+        state.steps[*i].change(is_other_work);
     }
     for i in &delta.restarted {
-        restart(&mut state.steps[*i]);
+        state.steps[*i].restart();
         state.done.withdraw(*i);
         // The step that it undoes is gone already.
         if state.undoes_removed(*i) && !state.cleanup.undoing().contains(i) {
@@ -114,22 +112,16 @@ fn change_steps(state: &mut PlanState, delta: &Delta, time_ms: u64) {
         }
     }
     for i in delta.skipped.keys() {
-        let step = &mut state.steps[*i];
-        // Older logs have no event for each of them.
-        if step.status != StepStatus::Skipped || step.cause() != Some(SkipCause::Revision) {
-            settle(step, StepStatus::Skipped, time_ms);
-            let details = step.details();
-            (details.cause, details.reason) = (Some(SkipCause::Revision), "skipped by a revision".into());
-        }
+        state.steps[*i].pass_over(time_ms);
     }
     let undoing = state.undos_of(&delta.removed);
     state.settle_work(|i| delta.removed.contains(&i));
     state.cleanup.undo(undoing);
     for i in &delta.removed {
-        settle(&mut state.steps[*i], StepStatus::Revised, time_ms);
+        state.steps[*i].remove(time_ms);
     }
     let steps = &state.steps;
-    state.cleanup.retain_undos(|undo| !steps[undo].status.is_final());
+    state.cleanup.retain_undos(|undo| !steps[undo].status().is_final());
 }
 
 /// Ends the replan that brought the revision. Failures that it did not handle stay deferred.
@@ -140,7 +132,7 @@ fn settle_replan(state: &mut PlanState, revised: &PlanRevised) {
     if let Some(step) = state.waiting.replan().and_then(|replan| replan.step.as_ref()) {
         revising.deferred_failures.retain(|i| state.plan.step(*i).id != *step);
     }
-    revising.deferred_failures.retain(|i| steps[*i].status == StepStatus::Failed);
+    revising.deferred_failures.retain(|i| steps[*i].status() == StepStatus::Failed);
     revising.end_replan();
     if state.waiting.replan().is_some() {
         state.waiting = Waiting::Nothing;
@@ -182,7 +174,7 @@ fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<BTreeSet<StepI
     let find = |id: &StepId| {
         let i = state.graph.find(id.as_str());
         let i = i.ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })?;
-        let status = state.steps[i].status;
+        let status = state.steps[i].status();
         let fits = is_changeable(status) && !status.is_in_flight();
         let bad = || ReplayError::StepMove { seq, event: "plan_revised", step: id.clone(), status };
         if fits { Ok(i) } else { Err(bad()) }
@@ -215,23 +207,6 @@ fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(RunningPlan, Pl
     Ok((state.plan.revised(plan, changed), graph))
 }
 
-/// Resets a step; what is known of its attempts stays.
-fn restart(step: &mut StepState) {
-    let (failure, may_have_acted) =
-        step.details.take().map_or((None, false), |details| (details.failure, details.may_have_acted));
-    let StepState { attempt, edition, queued_ms, sent, .. } = *step;
-    *step = StepState { attempt, edition, queued_ms, sent, ..StepState::new(0) };
-    if failure.is_some() || may_have_acted {
-        let details = step.details();
-        (details.failure, details.may_have_acted) = (failure, may_have_acted);
-    }
-}
-
-fn settle(step: &mut StepState, status: StepStatus, time_ms: u64) {
-    step.leave_status();
-    (step.status, step.finished_ms) = (status, time_ms);
-}
-
 /// Recomputes every counter from the steps' statuses.
 fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     for phase in phases {
@@ -239,45 +214,41 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     }
     let mut counts = Counts::default();
     for i in state.indices() {
-        let (open, met) = state.waits_of(i);
-        let step = &mut state.steps[i];
-        (step.open, step.met) = (open, met);
-        counts.add(step.status);
+        *state.steps[i].dependencies_mut() = state.dependencies_of(i);
+        counts.add(state.steps[i].status());
     }
     state.counts = counts;
     let (graph, steps) = (&state.graph, &state.steps);
-    let phase_of = |i: usize| Some((graph.phase(StepIndex::new(i))?, steps[i].status));
+    let phase_of = |i: usize| Some((graph.phase(StepIndex::new(i))?, steps[i].status()));
     state.phases.recount((0..steps.len()).filter_map(phase_of));
     recount_steps(state);
 }
 
 impl PlanState {
     /// Counts the open and the satisfied dependencies of a step.
-    fn waits_of(&self, i: StepIndex) -> (u32, u32) {
+    fn dependencies_of(&self, i: StepIndex) -> Dependencies {
         let (mut open, mut met) = (0, 0);
         let dependencies = &self.plan.step(i).dependencies;
         let mut once: Vec<StepIndex> = dependencies.iter().filter_map(|id| self.graph.find(id.as_str())).collect();
         once.sort_unstable();
         once.dedup();
         for dependency in once {
-            open += u32::from(!self.steps[dependency].status.is_final());
+            open += u32::from(!self.steps[dependency].status().is_final());
             met += u32::from(self.is_met(self.plan.step(i), dependency));
         }
-        (open, met)
+        Dependencies::new(open, met)
     }
 
     /// Whether a dependency has ended in a way that lets the step start.
     pub(crate) fn is_met(&self, spec: &Step, dependency: StepIndex) -> bool {
-        let (id, status) = (&self.plan.step(dependency).id, self.steps[dependency].status);
+        let (id, status) = (&self.plan.step(dependency).id, self.steps[dependency].status());
         spec.is_met_by(id, status, self.is_satisfied(dependency))
     }
 
     /// Whether dependents count the step as done, where they say nothing else.
     fn is_satisfied(&self, i: StepIndex) -> bool {
-        let step = &self.steps[i];
-        let cause = || step.details.as_ref().and_then(|details| details.cause);
-        step.status == StepStatus::Completed
-            || (step.status == StepStatus::Skipped && cause().is_some_and(SkipCause::satisfies))
+        let run = self.steps[i].run();
+        run.status() == StepStatus::Completed || run.cause().is_some_and(SkipCause::satisfies)
     }
 }
 

@@ -82,7 +82,7 @@ impl Delta {
 
     /// The step after the revision; `None` for a removed one.
     pub(crate) fn spec<'a>(&'a self, state: &'a PlanState, i: StepIndex) -> Option<&'a Step> {
-        let live = state.steps[i].status != StepStatus::Revised && !self.removed.contains(&i);
+        let live = state.steps[i].status() != StepStatus::Revised && !self.removed.contains(&i);
         live.then(|| self.modified.get(&i).unwrap_or_else(|| state.plan.defined(i)))
     }
 
@@ -126,11 +126,10 @@ impl Delta {
                 .filter(|i| {
                     let Some(spec) = self.spec(state, *i) else { return false };
                     let step = &state.steps[*i];
-                    if step.status == StepStatus::Skipped {
-                        let cause = step.details.as_ref().and_then(|details| details.cause);
-                        return cause == Some(SkipCause::DependencyFailed) && spec.dependencies.iter().any(reopened);
+                    if let Some(cause) = step.run().cause() {
+                        return cause == SkipCause::DependencyFailed && spec.dependencies.iter().any(reopened);
                     }
-                    if !step.status.is_unlocked() {
+                    if !step.status().is_unlocked() {
                         return false;
                     }
                     let mut once: Vec<&StepId> = spec.dependencies.iter().collect();
@@ -154,7 +153,7 @@ impl Delta {
 pub(super) fn ignored_failure(state: &PlanState, delta: &Delta) -> Option<Issue> {
     let id = state.waiting.replan()?.step.as_ref()?;
     let failed = state.graph.find(id.as_str())?;
-    if state.steps[failed].status != StepStatus::Failed {
+    if state.steps[failed].status() != StepStatus::Failed {
         return None;
     }
     let is_touched = |i: StepIndex| {
@@ -196,7 +195,7 @@ fn document(state: &PlanState, delta: &Delta) -> (Value, Vec<Issue>) {
     let mut unrouted = Vec::new();
     for i in state.indices() {
         let Some(spec) = delta.spec(state, i) else { continue };
-        let is_over = state.steps[i].status.is_final() && !delta.restarted.contains(&i);
+        let is_over = state.steps[i].status().is_final() && !delta.restarted.contains(&i);
         let undone = spec.undoes.as_ref().and_then(|id| state.graph.find(id.as_str()));
         let is_gone = undone.is_some_and(|undone| delta.spec(state, undone).is_none());
         if is_over || is_gone || delta.skipped.contains_key(&i) {

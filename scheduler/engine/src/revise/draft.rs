@@ -68,8 +68,8 @@ impl<'a> RevisionDraft<'a> {
         for (i, after) in &delta.modified {
             let before = state.plan.defined(*i);
             let step = &state.steps[*i];
-            let is_over = step.status.is_final();
-            let began = !matches!(step.status, StepStatus::Pending | StepStatus::Blocked) && !is_over;
+            let is_over = step.status().is_final();
+            let began = !matches!(step.status(), StepStatus::Pending | StepStatus::Blocked) && !is_over;
             if is_over || (began && !is_same_work(before, after)) {
                 delta.restarted.insert(*i);
             }
@@ -88,7 +88,7 @@ impl<'a> RevisionDraft<'a> {
             self.refuse("STEP_FINAL", detail, format!("skip `{id}` instead"));
         }
         let is_lost = |i: &StepIndex| {
-            let is_done = state.steps[*i].status == StepStatus::Completed && state.needs_undo(*i);
+            let is_done = state.steps[*i].status() == StepStatus::Completed && state.needs_undo(*i);
             is_done && state.undo_of(*i).is_none_or(|undo| removed.contains(&undo))
         };
         for i in removed.iter().copied().filter(is_lost) {
@@ -117,7 +117,7 @@ impl<'a> RevisionDraft<'a> {
     fn find_live(&mut self, id: &StepId, removes: bool) -> Option<StepIndex> {
         let state = self.state;
         let known = state.graph.find(id.as_str());
-        let Some(i) = known.filter(|i| state.steps[*i].status != StepStatus::Revised) else {
+        let Some(i) = known.filter(|i| state.steps[*i].status() != StepStatus::Revised) else {
             let words = state.plan.steps().map(|step| step.id.as_str());
             let hint = match nearest(id.as_str(), words) {
                 Some(near) if known.is_none() => format!("did you mean `{near}`?"),
@@ -126,7 +126,7 @@ impl<'a> RevisionDraft<'a> {
             self.refuse("UNKNOWN_STEP", format!("there is no step `{id}`"), hint);
             return None;
         };
-        let status = state.steps[i].status;
+        let status = state.steps[i].status();
         let is_undone = removes && status == StepStatus::Completed && state.undo_of(i).is_some();
         if !is_changeable(status) && !is_undone {
             let hint = if removes {
@@ -185,7 +185,7 @@ impl<'a> RevisionDraft<'a> {
     fn modify(&mut self, step: &Step) {
         let Some(i) = self.find(&step.id) else { return };
         *self.touch(i) = step.clone();
-        self.delta.restarted.extend(self.state.steps[i].status.is_final().then_some(i));
+        self.delta.restarted.extend(self.state.steps[i].status().is_final().then_some(i));
         self.say(format!("~ {}", step.id));
     }
 
@@ -281,7 +281,7 @@ impl<'a> RevisionDraft<'a> {
 
     fn rewire(&mut self, old: &StepId, new: &[StepId]) {
         for k in self.state.indices() {
-            let status = self.state.steps[k].status;
+            let status = self.state.steps[k].status();
             let is_fixed = !is_changeable(status) || self.delta.removed.contains(&k);
             if is_fixed || !self.spec(k).dependencies.contains(old) {
                 continue;
@@ -361,7 +361,7 @@ impl<'a> RevisionDraft<'a> {
         let Some(phase) = phases.iter().position(|phase| phase.id == name) else {
             return self.refuse_phase(name);
         };
-        let open = |i: &StepIndex| !self.state.steps[*i].status.is_final();
+        let open = |i: &StepIndex| !self.state.steps[*i].status().is_final();
         let members: Vec<StepIndex> = self.state.graph.members()[phase].iter().copied().filter(open).collect();
         if members.is_empty() {
             return self.refuse("PHASE_OVER", format!("phase `{name}` has nothing left to skip"), "leave it out");

@@ -32,7 +32,7 @@ pub fn fork(
         return Err(crate::decide::not_allowed("there is no plan to fork yet"));
     }
     // What was taken out is undone, too, and what followed from it stayed as it was.
-    let is_there = |i: &StepIndex| state.steps[*i].status != StepStatus::Revised;
+    let is_there = |i: &StepIndex| state.steps[*i].status() != StepStatus::Revised;
     let mut again: BTreeSet<StepIndex> = state.indices().filter(|i| is_there(i) && now.was_undone(*i)).collect();
     if let Some(id) = step {
         let i = state.graph.find(id.as_str()).filter(is_there);
@@ -42,11 +42,11 @@ pub fn fork(
     let is_kept = |i: &StepIndex| !again.contains(i) && !state.plan.step(*i).is_cleanup();
     let kept = state.indices().filter(is_kept).filter_map(|i| {
         let at = &state.steps[i];
-        let outputs = at.outputs.clone().filter(|_| at.status == StepStatus::Completed)?;
+        let outputs = at.outputs().cloned().filter(|_| at.status() == StepStatus::Completed)?;
         Some((state.plan.step(i).id.clone(), outputs))
     });
     let kept: BTreeMap<StepId, Json> = kept.collect();
-    let is_partial = |i: &StepIndex| state.steps[*i].partial && kept.contains_key(&state.plan.step(*i).id);
+    let is_partial = |i: &StepIndex| state.steps[*i].is_partial() && kept.contains_key(&state.plan.step(*i).id);
     let partial = state.indices().filter(is_partial);
     let partial = partial.map(|i| (state.plan.step(i).id.clone(), state.steps[i].errors().to_vec())).collect();
     let fork = Fork {
@@ -92,7 +92,7 @@ impl PlanState {
 
     /// Whether what a step did was undone, or was to be.
     fn was_undone(&self, i: StepIndex) -> bool {
-        let has_begun = |undo: &StepIndex| self.steps[*undo].queued_ms > 0;
+        let has_begun = |undo: &StepIndex| self.steps[*undo].queued_ms() > 0;
         self.inner.was_undone(i) || self.graph.undos_of(i).iter().any(has_begun)
     }
 

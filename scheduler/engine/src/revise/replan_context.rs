@@ -8,6 +8,7 @@ use goalmill_common::situation::{Situation, StepSituation};
 use goalmill_common::status::StepStatus;
 
 use crate::PlanState;
+use crate::attempt::step_result::StepResult;
 
 /// Describes the plan for a planner that revises it. A function of the state alone; `None` before there is
 /// a plan.
@@ -18,16 +19,15 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
     let accepted = &state.accepted;
     let replan = state.waiting.replan().cloned().unwrap_or_else(ReplanTriggered::default);
     let (budget, taken) = (state.budget(), state.taken_by_steps());
-    let live = state.plan.steps().zip(&state.steps).filter(|(_, step)| step.status != StepStatus::Revised);
+    let live = state.plan.steps().zip(&state.steps).filter(|(_, step)| step.status() != StepStatus::Revised);
     let steps = live.map(|(spec, step)| {
-        let details = step.details.as_deref();
         let at = StepSituation {
-            status: step.status,
-            attempt: step.attempt,
-            outputs: step.outputs.clone(),
+            status: step.status(),
+            attempt: step.attempt(),
+            outputs: step.outputs().cloned(),
             failure: step.failure().cloned(),
             may_be_done: step.may_have_acted(),
-            adjustments: details.and_then(|details| details.adjustments.clone()),
+            adjustments: step.run().result().and_then(StepResult::adjustments).cloned(),
         };
         (spec.id.clone(), at)
     });
@@ -72,7 +72,7 @@ impl PlanState {
         }
         let gone = |id: &goalmill_common::id::StepId| {
             let i = self.graph.find(id.as_str());
-            i.is_some_and(|i| self.steps[i].status == StepStatus::Revised)
+            i.is_some_and(|i| self.steps[i].status() == StepStatus::Revised)
         };
         plan.steps.retain(|step| !gone(&step.id) && !step.undoes.as_ref().is_some_and(gone));
         for step in &mut plan.steps {

@@ -25,7 +25,7 @@ pub(crate) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
         match state.graph.find(step.id.as_str()) {
             None => changes.push(Change::AddStep { step: Box::new(step.clone()), before: Vec::new() }),
             Some(i) => {
-                let status = state.steps[i].status;
+                let status = state.steps[i].status();
                 let is_new = step != state.plan.defined(i) || status == StepStatus::Failed;
                 if is_changeable(status) && is_new {
                     changes.push(Change::ModifyStep { step: Box::new(step.clone()) });
@@ -34,7 +34,7 @@ pub(crate) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
         }
     }
     for (spec, step) in state.plan.steps().zip(&state.steps) {
-        if !step.status.is_final() && !spec.is_cleanup() && !wanted.contains_key(&spec.id) {
+        if !step.status().is_final() && !spec.is_cleanup() && !wanted.contains_key(&spec.id) {
             changes.push(Change::RemoveStep { step: spec.id.clone() });
         }
     }

@@ -86,7 +86,7 @@ impl PlanState {
 
     /// Share of failed steps; removed steps do not count.
     fn failure_share(&self) -> f64 {
-        let live = self.steps.iter().filter(|step| step.status != StepStatus::Revised).count();
+        let live = self.steps.iter().filter(|step| step.status() != StepStatus::Revised).count();
         f64::from(self.counts.failed) / live.max(1) as f64
     }
 }

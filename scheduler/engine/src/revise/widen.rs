@@ -33,7 +33,7 @@ fn approvals(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     let asks = |step: &Step| step.approve.is_some();
     for i in &delta.removed {
         let before = state.plan.defined(*i);
-        let is_open = !state.steps[*i].status.is_final();
+        let is_open = !state.steps[*i].status().is_final();
         if is_open && asks(before) && !delta.added.is_empty() && !delta.added.iter().any(asks) {
             issues.push(dropped(before, "its replacement does not"));
         }
@@ -48,7 +48,7 @@ fn spend(state: &PlanState, delta: &Delta) -> Vec<Issue> {
         return Vec::new();
     }
     let all = || state.indices();
-    let is_open = |i: &StepIndex| !state.steps[*i].status.is_final();
+    let is_open = |i: &StepIndex| !state.steps[*i].status().is_final();
     let before = sum(all().filter(is_open).map(|i| state.plan.defined(i)));
     let stays = |i: &StepIndex| (is_open(i) && !delta.skipped.contains_key(i)) || delta.restarted.contains(i);
     let after = sum(all().filter(stays).filter_map(|i| delta.spec(state, i)).chain(&delta.added));

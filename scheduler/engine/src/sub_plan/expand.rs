@@ -79,7 +79,7 @@ impl Turn<'_> {
         let limits = &self.context.limits;
         let spec = self.state.plan.step(i);
         let target = spec.undoes.as_ref().and_then(|id| self.state.graph.find(id.as_str()));
-        let outputs = target.and_then(|target| self.state.steps[target].outputs.as_ref()).map(Json::value);
+        let outputs = target.and_then(|target| self.state.steps[target].outputs()).map(Json::value);
         let (Some(target), Some(Value::Array(outputs))) = (target, outputs) else { return Ok(Plan::default()) };
         let items = self.state.plan.step(target).plan.as_deref();
         let done = self.state.items_done(target).map_or_else(|| items_with_outputs(&outputs), <[ItemWork]>::to_vec);

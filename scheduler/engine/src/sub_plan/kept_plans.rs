@@ -44,7 +44,7 @@ impl Turn<'_> {
 
     /// Notes that the plan of a step is kept.
     pub(crate) fn keep_inside(&mut self, i: StepIndex) {
-        let (step, attempt) = (self.id_of(i), self.state.steps[i].attempt);
+        let (step, attempt) = (self.id_of(i), self.state.steps[i].attempt());
         self.emit_plan(PlanEvent::InnerPlanKept(Box::new(KeptPlan { step, attempt })));
     }
 
@@ -67,7 +67,7 @@ impl Turn<'_> {
 
     /// Stops the plan of a step that goes on without it.
     pub(crate) fn leave_sub_plan(&mut self, i: StepIndex) {
-        let (step, attempt) = (self.id_of(i), self.state.steps[i].attempt);
+        let (step, attempt) = (self.id_of(i), self.state.steps[i].attempt());
         self.stop_sub_plan(i);
         self.emit_plan(PlanEvent::InnerPlanStopped(Box::new(KeptPlan { step, attempt })));
     }

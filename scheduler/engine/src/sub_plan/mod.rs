@@ -122,7 +122,7 @@ impl Turn<'_> {
     fn is_out_of_time(&self, i: StepIndex) -> bool {
         let (spec, step) = (self.state.plan.step(i), &self.state.steps[i]);
         // Not by the deadline of the plan, which may come before.
-        spec.timeout_ms.is_some_and(|limit_ms| self.now_ms + 1 >= step.started_ms.saturating_add(limit_ms))
+        spec.timeout_ms.is_some_and(|limit_ms| self.now_ms + 1 >= step.started_ms().saturating_add(limit_ms))
     }
 
     /// The failure of a step whose sub-plan ended without success.
@@ -150,13 +150,13 @@ impl Turn<'_> {
             return Ok(());
         }
         let ends_with_plan = self.state.is_stopping(i) && !self.state.plan.step(i).is_cleanup();
-        if ends_with_plan && self.state.steps[i].attempt == attempt {
+        if ends_with_plan && self.state.steps[i].attempt() == attempt {
             self.inside_ended(i, end);
             return Ok(());
         }
         let at = &self.state.steps[i];
-        if at.attempt == attempt
-            && at.awaits_plan()
+        if at.attempt() == attempt
+            && at.run().awaits_plan()
             && let Some(call) = self.waiting_call(i)
         {
             if end.is_kept {
@@ -166,7 +166,7 @@ impl Turn<'_> {
             self.propagate();
             return Ok(());
         }
-        let awaited = at.status == StepStatus::Running && at.attempt == attempt;
+        let awaited = at.status() == StepStatus::Running && at.attempt() == attempt;
         if !awaited || self.state.plan.step(i).kind != StepKind::Plan {
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
         }
@@ -181,7 +181,7 @@ impl Turn<'_> {
         let SubPlanEnd { status, outputs, usage, failure, items, not_undone, is_kept: _ } = end;
         let usage = usage.bounded();
         let at = &self.state.steps[i];
-        let duration_ms = Some(self.now_ms.saturating_sub(at.started_ms));
+        let duration_ms = Some(self.now_ms.saturating_sub(at.started_ms()));
         let spent = Spent { cost: usage.cost, tokens: usage.tokens, split: None, duration_ms };
         let partial = status == PlanStatus::Partial;
         // All items of a map were to be undone.
@@ -241,7 +241,7 @@ impl PlanState {
     /// The id of the sub-plan of the step's current attempt, or of the call that ended it.
     pub(crate) fn sub_plan_id(&self, i: StepIndex) -> PlanId {
         let (spec, step) = (self.plan.step(i), &self.steps[i]);
-        TokenKey::sub_plan(&self.accepted.plan_id, &spec.id, step.attempt)
+        TokenKey::sub_plan(&self.accepted.plan_id, &spec.id, step.attempt())
     }
 
     /// Bytes of the plan of a step, and of its goal.
@@ -276,7 +276,8 @@ impl PlanState {
         let (spec, step) = (self.plan.step(i), &self.steps[i]);
         let id = self.sub_plan_id(i);
         let SubPlanRequest { description, inputs, plan, budget, require_approval } = request;
-        let deadline_ms = if spec.undoes.is_some() { step.due_ms } else { step.due_ms.min(self.end_due_ms()) };
+        let due_ms = step.due_ms().unwrap_or_default();
+        let deadline_ms = if spec.undoes.is_some() { due_ms } else { due_ms.min(self.end_due_ms()) };
         let mut metadata = Map::new();
         metadata.insert("inputs".into(), inputs);
         if let Some(stored) = &spec.stored {
@@ -324,7 +325,7 @@ impl PlanState {
         Parent {
             plan: self.accepted.plan_id.clone(),
             step: self.plan.step(i).id.clone(),
-            attempt: self.steps[i].attempt,
+            attempt: self.steps[i].attempt(),
             depth: self.depth() + 1,
             root: self.parent().map(|parent| parent.family().clone()),
         }
@@ -335,18 +336,18 @@ impl PlanState {
     pub(crate) fn sub_plan_outputs(&self) -> Json {
         if self.plan.definition().collect == Collect::List {
             let steps = self.plan.steps().zip(&self.steps).filter(|(spec, _)| !spec.is_cleanup());
-            let outputs = |step: &StepState| step.outputs.as_ref().map_or(Value::Null, Json::value);
+            let outputs = |step: &StepState| step.outputs().map_or(Value::Null, Json::value);
             return Value::Array(steps.map(|(_, step)| outputs(step)).collect()).into();
         }
         let all = || self.plan.steps().zip(&self.steps).enumerate().rev();
         let done = || all().filter(|(_, (spec, _))| !spec.is_cleanup());
-        let finish = done().find(|(_, (spec, step))| spec.kind == StepKind::Finish && step.outputs.is_some());
+        let finish = done().find(|(_, (spec, step))| spec.kind == StepKind::Finish && step.outputs().is_some());
         if let Some((_, (_, step))) = finish {
-            return step.outputs.clone().unwrap_or_default();
+            return step.outputs().cloned().unwrap_or_default();
         }
         let mut outputs: Vec<(String, Value)> = Vec::new();
         for (i, (spec, step)) in done() {
-            if let (Some(json), []) = (&step.outputs, self.graph.dependents(StepIndex::new(i))) {
+            if let (Some(json), []) = (&step.outputs(), self.graph.dependents(StepIndex::new(i))) {
                 outputs.push((spec.id.to_string(), json.value()));
             }
         }

@@ -22,12 +22,26 @@ use crate::attempt::report::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::{self, Unrendered};
-use crate::state::at;
 use crate::sub_plan::family::FamilyRequest;
 use crate::{PlanState, Rejection};
 
 /// Longest value of an expression that a failure quotes, in characters.
 const QUOTED_CHARS_MAX: usize = 100;
+
+/// The event that a step waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AwaitedEvent {
+    name: String,
+    /// Empty for none.
+    key: String,
+}
+
+impl AwaitedEvent {
+    /// `None` for a wait for a time.
+    pub(crate) fn of(started: &StepWaitStarted) -> Option<Self> {
+        (!started.event.is_empty()).then(|| Self { name: started.event.clone(), key: started.key.clone() })
+    }
+}
 
 impl Turn<'_> {
     /// Begins the wait of a ready step.
@@ -221,7 +235,7 @@ impl Turn<'_> {
     /// Ends a wait at its time.
     pub(crate) fn end_wait(&mut self, i: StepIndex) {
         let Some((event, key)) = self.state.awaited_event(i) else {
-            let waited_until = rfc3339(self.state.steps[i].due_ms);
+            let waited_until = rfc3339(self.state.steps[i].due_ms().unwrap_or_default());
             return self.complete_wait(i, json!({ "waited_until": waited_until }).into());
         };
         let message = format!("{} did not come in time", named_event(event, key));
@@ -253,8 +267,8 @@ impl PlanState {
     /// The wait of a step for an event, also if it has ended.
     pub fn event_wait(&self, i: StepIndex) -> Option<WaitView> {
         let step = self.steps.get(i.as_usize())?;
-        let (event, key) = step.details.as_ref()?.awaited_event.as_deref()?.clone();
-        let due_ms = at(step.due_ms).unwrap_or(self.accepted.deadline_ms);
+        let AwaitedEvent { name: event, key } = step.awaited()?.clone();
+        let due_ms = step.due_ms().unwrap_or(self.accepted.deadline_ms);
         let (plan_id, step_id) = (self.id().clone(), self.plan.step(i).id.clone());
         Some(WaitView { plan_id, step_id, namespace: self.namespace(), event, key, due_at: rfc3339(due_ms) })
     }
@@ -262,9 +276,8 @@ impl PlanState {
     /// Name and key of the event that a step waits for.
     pub(crate) fn awaited_event(&self, i: StepIndex) -> Option<(&str, &str)> {
         let step = &self.steps[i];
-        let details = step.details.as_ref().filter(|_| step.status == StepStatus::Waiting)?;
-        let (name, key) = details.awaited_event.as_deref()?;
-        Some((name, key))
+        let awaited = step.awaited().filter(|_| step.status() == StepStatus::Waiting)?;
+        Some((&awaited.name, &awaited.key))
     }
 
     /// The steps that wait for an event, in the order of the plan.

@@ -1,5 +1,6 @@
 //! Hooks that decide: what waits for them, and what their decisions change.
 
+use goalmill_common::command::Verb;
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{Event, HookDecision, PlanEvent, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
@@ -55,7 +56,7 @@ fn a_changed_plan_is_a_revision_of_the_hook() {
     assert_eq!(revised.planner, "hook:guard");
     assert_eq!(revised.provenance.as_ref().unwrap().value()["hook"], "guard");
     assert_eq!((revised.added[0].as_str(), revised.removed[0].as_str(), revised.modified[0].as_str()), ("d", "c", "b"));
-    world.verb(goalmill_common::command::Verb::Approve { reason: String::new() }).unwrap();
+    world.verb(Verb::Approve { reason: String::new() }).unwrap();
     world.finish();
     assert_eq!(world.state.status(), PlanStatus::Completed);
     assert_eq!((world.status("c"), world.status("d")), (StepStatus::Revised, StepStatus::Completed));
@@ -93,7 +94,7 @@ fn a_hook_approves_or_refuses_in_place_of_a_person() {
     assert!(!world.others.contains(&Effect::AskHooks { step: None }), "the hooks have answered");
     let mut world = waiting();
     let late = question(&world, None);
-    world.verb(goalmill_common::command::Verb::Approve { reason: String::new() }).unwrap();
+    world.verb(Verb::Approve { reason: String::new() }).unwrap();
     assert_eq!(answer(&mut world, &late, HookRuling::Refuse), Err(Rejection::NotDue));
 }
 
@@ -136,7 +137,7 @@ fn a_person_may_let_a_held_step_go() {
     let mut world = asking(HookPoint::OnStepStart);
     world.submit(plan(&[("a", &[])])).unwrap();
     decide(&mut world, Some("a"), HookRuling::Hold(5_000));
-    let verb = goalmill_common::command::Verb::ApproveStep { step: "a".into(), reason: String::new() };
+    let verb = Verb::ApproveStep { step: "a".into(), reason: String::new() };
     world.verb(verb).unwrap();
     world.complete("a", json!({}));
     assert_eq!(world.state.status(), PlanStatus::Completed);
@@ -304,6 +305,16 @@ fn without_hooks_nothing_is_asked() {
     let mut world = World::of(plan(&[("a", &[])]));
     world.finish();
     assert!(!world.story().iter().any(|event| event.contains("hook")), "{:?}", world.story());
+}
+
+#[test]
+fn an_answer_about_a_step_that_a_person_skipped_is_refused() {
+    let mut world = asking(HookPoint::OnStepStart);
+    world.submit(plan(&[("a", &[]), ("b", &["a"])])).unwrap();
+    let asked = question_of(&world, "a");
+    world.verb(Verb::SkipStep { step: "a".into(), reason: String::new() }).unwrap();
+    assert_eq!(answer(&mut world, &asked, HookRuling::Allow), Err(Rejection::NotDue));
+    assert_eq!(world.status("a"), StepStatus::Skipped);
 }
 
 fn asking(point: HookPoint) -> World {

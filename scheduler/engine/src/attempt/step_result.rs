@@ -1,0 +1,66 @@
+//! What a completed step gave.
+
+use goalmill_common::event::StepCompleted;
+use goalmill_common::failure::Failure;
+use goalmill_common::json::Json;
+use goalmill_common::report::SuggestedAdjustment;
+
+/// What a completed step gave.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StepResult {
+    outputs: Json,
+    feedback: Option<Box<Feedback>>,
+}
+
+/// What a step reports beside its outputs.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Feedback {
+    /// What is missing in its outputs.
+    errors: Vec<Failure>,
+    /// What its agent would change.
+    suggested: Vec<SuggestedAdjustment>,
+    /// The `adjustments` of its report.
+    adjustments: Option<Json>,
+}
+
+impl StepResult {
+    pub(crate) fn outputs(&self) -> &Json {
+        &self.outputs
+    }
+
+    /// What is missing in the outputs, and why.
+    pub(crate) fn errors(&self) -> &[Failure] {
+        self.feedback.as_ref().map_or(&[], |feedback| &feedback.errors)
+    }
+
+    /// What the agent would change.
+    pub(crate) fn suggested(&self) -> &[SuggestedAdjustment] {
+        self.feedback.as_ref().map_or(&[], |feedback| &feedback.suggested)
+    }
+
+    /// The `adjustments` of the report.
+    pub(crate) fn adjustments(&self) -> Option<&Json> {
+        self.feedback.as_ref()?.adjustments.as_ref()
+    }
+
+    /// The result of a step that another plan has completed.
+    ///
+    /// - `errors`: what is missing in the outputs.
+    pub(crate) fn kept(outputs: Json, errors: &[Failure]) -> Self {
+        let feedback = || Box::new(Feedback { errors: errors.to_vec(), ..Feedback::default() });
+        Self { outputs, feedback: (!errors.is_empty()).then(feedback) }
+    }
+
+    pub(crate) fn of(completed: &StepCompleted) -> Self {
+        let StepCompleted { outputs, errors, suggested_adjustments: suggested, adjustments, .. } = completed;
+        let feedback = || {
+            Box::new(Feedback {
+                errors: errors.clone(),
+                suggested: suggested.clone(),
+                adjustments: adjustments.clone(),
+            })
+        };
+        let has_more = !errors.is_empty() || !suggested.is_empty() || adjustments.is_some();
+        Self { outputs: outputs.clone(), feedback: has_more.then(feedback) }
+    }
+}

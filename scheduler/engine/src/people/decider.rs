@@ -1,0 +1,55 @@
+//! Who decides before a step continues: a person or the hooks.
+
+use goalmill_common::config::HookPoint;
+use goalmill_common::event::{HookAsked, HookDecided, HookDecision};
+
+use crate::state::at;
+
+/// Who decides before the step continues.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Decider {
+    /// A person agrees.
+    Approval { due_ms: u64 },
+    /// A person answers the question of the step.
+    Answer { due_ms: u64, question: Box<str> },
+    /// The hooks are asked.
+    Hooks(Box<HookAsked>),
+    /// A hook holds the step, and is asked again.
+    Held { due_ms: u64, reason: Box<str> },
+    /// The hooks have decided about the outputs: the next event says what becomes of them.
+    Decided,
+}
+
+impl Decider {
+    /// Who decides after a decision of the hooks; `None` if the step starts.
+    pub(crate) fn after_hook(decided: &HookDecided) -> Option<Self> {
+        if decided.point != HookPoint::OnStepStart {
+            return Some(Self::Decided);
+        }
+        let held = || Self::Held { due_ms: decided.due_ms, reason: decided.reason.as_str().into() };
+        (decided.decision == HookDecision::Hold).then(held)
+    }
+
+    /// When somebody else decides, or the hooks are asked again, Unix milliseconds.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        match self {
+            Self::Approval { due_ms } | Self::Answer { due_ms, .. } | Self::Held { due_ms, .. } => at(*due_ms),
+            Self::Hooks(_) | Self::Decided => None,
+        }
+    }
+
+    /// The question to a person.
+    pub(crate) fn question(&self) -> Option<&str> {
+        if let Self::Answer { question, .. } = self { Some(question) } else { None }
+    }
+
+    /// Why a hook holds the step; empty otherwise.
+    pub(crate) fn reason(&self) -> &str {
+        if let Self::Held { reason, .. } = self { reason } else { "" }
+    }
+
+    /// The open question to the hooks.
+    pub(crate) fn hooks(&self) -> Option<&HookAsked> {
+        if let Self::Hooks(asked) = self { Some(asked) } else { None }
+    }
+}
