@@ -300,16 +300,8 @@ impl<'a> Turn<'a> {
 
     /// Whether steps may change: the plan runs, is replanned or is paused.
     pub(crate) fn is_active(&self) -> bool {
-        match self.state.status {
-            PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused => !self.state.is_kept(),
-            PlanStatus::Planning
-            | PlanStatus::AwaitingApproval
-            | PlanStatus::Completed
-            | PlanStatus::Partial
-            | PlanStatus::Failed
-            | PlanStatus::Cancelled
-            | PlanStatus::Rejected => false,
-        }
+        let is_open = matches!(self.state.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
+        is_open && !self.state.is_kept()
     }
 }
 

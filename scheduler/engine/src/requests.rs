@@ -65,28 +65,22 @@ impl Turn<'_> {
     /// Refuses what would change a plan whose outcome is known.
     fn check_cleanup(&self, verb: &Verb) -> Result<(), Rejection> {
         let Some(cleanup) = self.state.cleanup.run() else { return Ok(()) };
-        match verb {
+        let is_of_step = matches!(
+            verb,
             Verb::RetryStep { .. }
-            | Verb::SkipStep { .. }
-            | Verb::CompleteStep { .. }
-            | Verb::ApproveStep { .. }
-            | Verb::RejectStep { .. }
-            | Verb::SendEvent { .. }
-            | Verb::ReportCallback { .. }
-            | Verb::AnswerQuestion { .. } => Ok(()),
-            Verb::Submit(_)
-            | Verb::Pause { .. }
-            | Verb::Resume { .. }
-            | Verb::Cancel { .. }
-            | Verb::Approve { .. }
-            | Verb::Reject { .. }
-            | Verb::Replan { .. }
-            | Verb::CorrectGoal { .. }
-            | Verb::Edit { .. } => {
-                let status = cleanup.outcome.status;
-                Err(not_allowed(format!("the plan ends as {status}: its clean-up steps run, and can be skipped")))
-            }
+                | Verb::SkipStep { .. }
+                | Verb::CompleteStep { .. }
+                | Verb::ApproveStep { .. }
+                | Verb::RejectStep { .. }
+                | Verb::SendEvent { .. }
+                | Verb::ReportCallback { .. }
+                | Verb::AnswerQuestion { .. }
+        );
+        if is_of_step {
+            return Ok(());
         }
+        let status = cleanup.outcome.status;
+        Err(not_allowed(format!("the plan ends as {status}: its clean-up steps run, and can be skipped")))
     }
 
     fn pause(&mut self, reason: String) -> Result<(), Rejection> {
@@ -114,17 +108,8 @@ impl Turn<'_> {
     }
 
     fn replan_on_request(&mut self, reason: String, hint: String, options: ReplanOptions) -> Result<(), Rejection> {
-        let failed = match &self.state.waiting {
-            Waiting::Decision { replan } => replan.step.as_ref().and_then(|step| self.find(step).ok()),
-            Waiting::Plan
-            | Waiting::Nothing
-            | Waiting::Hook { .. }
-            | Waiting::Approval { .. }
-            | Waiting::Planner { .. }
-            | Waiting::RevisionApproval { .. }
-            | Waiting::Judgement { .. }
-            | Waiting::Answer { .. } => None,
-        };
+        let decision = self.state.open_decision().and_then(|replan| replan.step.as_ref());
+        let failed = decision.and_then(|step| self.find(step).ok());
         if self.state.status != PlanStatus::Running && failed.is_none() {
             return Err(self.refuse_plan("only a running plan can be replanned"));
         }

@@ -10,6 +10,7 @@ pub(crate) mod retry;
 pub(crate) mod step_result;
 pub(crate) mod step_run;
 pub(crate) mod step_state;
+pub(crate) mod told_to_wait;
 
 use goalmill_common::event::{SkipCause, StepCompleted, StepEvent, StepQueued};
 use goalmill_common::failure::{Failure, FailureClass};
@@ -59,7 +60,7 @@ impl PlanState {
             idempotency_key: self.idempotency_key(i),
             calls: step.calls().recorded().to_vec(),
             callback: self.task_callback(i, context),
-            budget: self.grant(i).map(|grant| grant.left),
+            budget: self.steps[i].grant().map(|grant| grant.left),
             traceparent: accepted.traceparent.clone(),
         }
     }

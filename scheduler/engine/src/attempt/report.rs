@@ -62,10 +62,9 @@ impl Turn<'_> {
 
     /// Turns an invalid report into a failure. Our workers check what agents answer; foreign workers may not.
     fn sanitize_report(&self, report: Report) -> Report {
-        let closes = matches!(report.what, What::Completed | What::PartialSuccess | What::Failed);
         let checked = json_limits::check_report(&report, self.context.limits.nesting_max);
         let failure = match checked {
-            Err(wrong) if closes => {
+            Err(wrong) if is_closing(report.what) => {
                 Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the report is not valid {wrong}"))
             }
             Ok(()) if is_empty(&report) => Failure::new(FailureClass::Permanent, "ANSWER_EMPTY", NO_OUTPUTS),
@@ -89,31 +88,32 @@ impl Turn<'_> {
     }
 
     fn apply_report(&mut self, i: StepIndex, report: Report) {
-        let queued = self.status_of(i) == StepStatus::Queued;
+        let begins = match report.what {
+            What::Call | What::Lost => false,
+            // It has begun, and was stopped by the end of its worker.
+            What::Released => report.started_ms.is_some() && !self.state.graph.undos_of(i).is_empty(),
+            What::Started
+            | What::Progress
+            | What::Completed
+            | What::PartialSuccess
+            | What::Failed
+            | What::Suspended => true,
+        };
+        if begins && self.status_of(i) == StepStatus::Queued {
+            self.started(i, &report);
+        }
+        if !matches!(report.what, What::Started | What::Progress | What::Call) {
+            self.acknowledge(&report);
+        }
+        if is_closing(report.what) {
+            self.record_measures(i, &report);
+        }
         match report.what {
-            What::Started => self.started(i, &report),
-            What::Progress => {
-                if queued {
-                    self.started(i, &report);
-                }
-                self.progress(i, report);
-            }
-            // Handled before: it may be refused.
-            What::Call => {}
-            What::Completed | What::PartialSuccess => {
-                if queued {
-                    self.started(i, &report);
-                }
-                self.acknowledge(&report);
-                self.record_measures(i, &report);
-                self.complete_attempt(i, report);
-            }
+            // A call is handled before: it may be refused.
+            What::Started | What::Call => {}
+            What::Progress => self.progress(i, report),
+            What::Completed | What::PartialSuccess => self.complete_attempt(i, report),
             What::Failed => {
-                if queued {
-                    self.started(i, &report);
-                }
-                self.acknowledge(&report);
-                self.record_measures(i, &report);
                 let spent = self.spent(i, &report);
                 if self.may_decompose(i) && self.decompose(i, &report, spent) {
                     return;
@@ -121,7 +121,6 @@ impl Turn<'_> {
                 self.fail_attempt(i, failure_of(report.failure, report.errors), spent);
             }
             What::Lost => {
-                self.acknowledge(&report);
                 let lost = || {
                     let message = format!("worker `{}` was lost", report.worker);
                     Failure::new(FailureClass::Lost, "WORKER_LOST", message)
@@ -130,19 +129,10 @@ impl Turn<'_> {
                 self.fail_attempt(i, Failure { class: FailureClass::Lost, ..failure }, Spent::default());
             }
             What::Suspended => {
-                if queued {
-                    self.started(i, &report);
-                }
-                self.acknowledge(&report);
                 let spent = self.spent(i, &report);
                 self.suspend(i, &report, spent);
             }
             What::Released => {
-                // It has begun, and was stopped by the end of its worker.
-                if queued && report.started_ms.is_some() && !self.state.graph.undos_of(i).is_empty() {
-                    self.started(i, &report);
-                }
-                self.acknowledge(&report);
                 self.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
             }
         }
@@ -230,6 +220,10 @@ impl Turn<'_> {
 
 /// What is wrong with a report without outputs.
 const NO_OUTPUTS: &str = "the report has no `outputs`: report `{}` if there are none";
+
+fn is_closing(what: What) -> bool {
+    matches!(what, What::Completed | What::PartialSuccess | What::Failed)
+}
 
 /// Whether a report says that the step is done, wholly or in part, and nothing else.
 fn is_empty(report: &Report) -> bool {

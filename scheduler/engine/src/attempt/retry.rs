@@ -7,6 +7,7 @@ use goalmill_common::retry_after::RETRY_AFTER_MS_MAX;
 
 use crate::Effect;
 use crate::attempt::report::Spent;
+use crate::attempt::told_to_wait::ToldToWait;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 
@@ -25,23 +26,6 @@ struct Next {
     fallback: bool,
     /// The failed one was asked to wait.
     told_to_wait: bool,
-}
-
-/// A step whose agents ask to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ToldToWait {
-    /// The first time, Unix milliseconds.
-    since_ms: u64,
-    /// How often.
-    times: u32,
-}
-
-impl ToldToWait {
-    /// They ask once more.
-    pub(crate) fn again(before: Option<Self>, now_ms: u64) -> Self {
-        let Self { since_ms, times } = before.unwrap_or(Self { since_ms: now_ms, times: 0 });
-        Self { since_ms, times: times.saturating_add(1) }
-    }
 }
 
 impl Turn<'_> {

@@ -6,7 +6,6 @@ use goalmill_common::status::StepStatus;
 
 use crate::attempt::step_result::StepResult;
 use crate::people::decider::Decider;
-use crate::state::at;
 
 /// Where a step stands. What belongs to a status is forgotten with it.
 ///
@@ -156,22 +155,21 @@ impl StepRun {
 
     /// When the status ends in any case, Unix milliseconds.
     pub(crate) fn due_ms(&self) -> Option<u64> {
-        if let Self::Queued { due_ms }
-        | Self::Running { due_ms }
-        | Self::Waiting { due_ms }
-        | Self::Retrying { due_ms } = self
-        {
-            at(*due_ms)
-        } else if let Self::Suspended(suspended) = self {
-            at(suspended.due_ms)
-        } else {
-            self.decider().and_then(Decider::due_ms)
-        }
+        let due_ms = match self {
+            Self::AwaitingApproval(decider) => decider.due_ms(),
+            Self::Queued { due_ms }
+            | Self::Running { due_ms }
+            | Self::Waiting { due_ms }
+            | Self::Retrying { due_ms } => *due_ms,
+            Self::Suspended(suspended) => suspended.due_ms,
+            Self::Pending | Self::Blocked { .. } | Self::Ready { .. } | Self::Ended { .. } => 0,
+        };
+        (due_ms > 0).then_some(due_ms)
     }
 
     /// When it became final, Unix milliseconds.
     pub(crate) fn finished_ms(&self) -> Option<u64> {
-        if let Self::Ended { finished_ms, .. } = self { at(*finished_ms) } else { None }
+        if let Self::Ended { finished_ms, .. } = self { Some(*finished_ms) } else { None }
     }
 
     /// What it gave, also if a revision has removed it since.

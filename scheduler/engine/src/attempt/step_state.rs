@@ -9,16 +9,16 @@ use goalmill_common::id::WorkerId;
 use goalmill_common::json::Json;
 use goalmill_common::status::StepStatus;
 
-use crate::attempt::retry::ToldToWait;
 use crate::attempt::step_result::StepResult;
 use crate::attempt::step_run::{StepEnd, StepRun};
+use crate::attempt::told_to_wait::ToldToWait;
 use crate::budget::reservations::CallGrant;
-use crate::calls::callback::ReceivedCallback;
+use crate::calls::received_callback::ReceivedCallback;
 use crate::calls::recorded_calls::StepCalls;
 use crate::graph::dependencies::Dependencies;
 use crate::people::step_decisions::StepDecisions;
-use crate::sub_plan::repeat::Iterations;
-use crate::wait::AwaitedEvent;
+use crate::sub_plan::iterations::Iterations;
+use crate::wait::awaited_event::AwaitedEvent;
 
 /// The state of one step: where it stands, and what outlives that. Kept small: what few steps need is in `details`.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,29 +155,20 @@ impl StepState {
 
     /// Folds what an event does to the state of other concepts.
     fn fold_rest(&mut self, event: &StepEvent) {
-        let needs_details = matches!(
-            event,
-            StepEvent::Answered(_)
-                | StepEvent::HookDecided(_)
-                | StepEvent::CallRecorded(_)
-                | StepEvent::Resumed(_)
-                | StepEvent::CallbackReceived(_)
-                | StepEvent::WaitStarted(_)
-                | StepEvent::Iterated(_)
-        );
-        if needs_details {
+        if let StepEvent::CallbackReceived(received) = event {
+            let callback = ReceivedCallback::new(self.attempt, received);
+            self.details_mut().callback = Some(callback);
+        } else if let StepEvent::WaitStarted(started) = event
+            && !started.event.is_empty()
+        {
+            self.details_mut().awaited = Some(AwaitedEvent::new(started));
+        } else if matches!(event, StepEvent::Answered(_) | StepEvent::HookDecided(_) | StepEvent::Resumed(_)) {
             self.details.get_or_insert_default();
         }
-        let asked = self.run.hooks();
         let Some(details) = &mut self.details else { return };
         details.calls.fold(event);
-        details.decisions.fold(event, asked);
+        details.decisions.fold(event, self.run.hooks());
         details.iterations.fold(event);
-        if let StepEvent::CallbackReceived(received) = event {
-            details.callback = Some(ReceivedCallback::new(self.attempt, received));
-        } else if let StepEvent::WaitStarted(started) = event {
-            details.awaited = AwaitedEvent::of(started).or(details.awaited.take());
-        }
     }
 
     fn queue(&mut self, time_ms: u64, queued: &StepQueued) {
@@ -226,9 +217,8 @@ impl StepState {
     /// The next iteration, or the next piece of work to undo, begins as if there had been no attempt.
     fn begin_next_work(&mut self) {
         self.begin_again();
-        if let Some(details) = &mut self.details {
-            (details.failure, details.may_have_acted) = (None, false);
-        }
+        let details = self.details_mut();
+        (details.failure, details.may_have_acted) = (None, false);
     }
 
     fn details(&self) -> &StepDetails {

@@ -72,11 +72,6 @@ impl PlanState {
         }
     }
 
-    /// What the calls of the attempt in flight, or its sub-plan, may still use up.
-    pub(crate) fn grant(&self, i: StepIndex) -> Option<&CallGrant> {
-        self.steps[i].grant()
-    }
-
     /// What is neither used nor reserved by others than this step: of the budget, and of hard constraints.
     pub(crate) fn unreserved(&self, i: StepIndex) -> Budget {
         let budget = self.budget();
@@ -117,7 +112,7 @@ impl PlanState {
         for needs in self.needs_of_resumed(i) {
             taken.add(needs.cost, needs.tokens);
         }
-        let mut own = self.grant(i).map(CallGrant::extra).unwrap_or_default();
+        let mut own = self.steps[i].grant().map(CallGrant::extra).unwrap_or_default();
         if self.steps[i].status().is_in_flight() {
             let estimates = self.plan.step(i).estimates;
             own.add(estimates.cost.unwrap_or(0.0), estimates.tokens.unwrap_or(0));
@@ -135,7 +130,7 @@ impl PlanState {
     /// Whether another step than this one has reserved something.
     fn is_reserved_beside(&self, i: StepIndex) -> bool {
         self.needs_of_resumed(i).next().is_some()
-            || self.reservations.grants() > u32::from(self.grant(i).is_some())
+            || self.reservations.grants() > u32::from(self.steps[i].grant().is_some())
             || self.reservations.has_estimates()
     }
 
@@ -210,7 +205,7 @@ impl Turn<'_> {
     /// when there is nothing more to wait for.
     pub(crate) fn suspend_for_budget(&mut self, i: StepIndex, call: SuspendedCall, worker: WorkerId, spent: Spent) {
         let needs = call.wait.needs.unwrap_or_default();
-        let is_hopeless = self.state.grant(i).is_none_or(|grant| grant.left.last);
+        let is_hopeless = self.state.steps[i].grant().is_none_or(|grant| grant.left.last);
         if is_hopeless {
             return self.give_up(i, self.call_too_large(i, needs), spent);
         }

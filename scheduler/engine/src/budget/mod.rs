@@ -23,50 +23,41 @@ use crate::state::StepState;
 pub(crate) const BUDGET_EXCEEDED: &str = "BUDGET_EXCEEDED";
 
 impl Turn<'_> {
-    pub(crate) fn is_over_budget(&self) -> bool {
+    /// What of the budget of the plan is used up.
+    pub(crate) fn exceeded_budget(&self) -> Option<Failure> {
         let (budget, usage) = (self.state.budget(), self.state.usage);
-        !self.state.is_done()
-            && (budget.tokens.is_some_and(|most| usage.tokens > most)
-                || budget.cost.is_some_and(|most| usage.cost > most))
-    }
-
-    pub(crate) fn fail_over_budget(&mut self) {
-        let (budget, usage) = (self.state.budget(), self.state.usage);
-        let message = match budget.tokens.filter(|most| usage.tokens > *most) {
-            Some(most) => format!("{} tokens used, {most} allowed", usage.tokens),
-            None => format!("{} dollars used, {} allowed", usage.cost, budget.cost.unwrap_or_default()),
+        let tokens = budget.tokens.filter(|most| usage.tokens > *most);
+        let cost = budget.cost.filter(|most| usage.cost > *most);
+        let message = match (tokens, cost) {
+            (Some(most), _) => format!("{} tokens used, {most} allowed", usage.tokens),
+            (None, Some(most)) => format!("{} dollars used, {most} allowed", usage.cost),
+            (None, None) => return None,
         };
-        self.fail_plan(Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message));
+        let failure = Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message);
+        (!self.state.is_done()).then_some(failure)
     }
 
-    /// Whether more steps have failed than the plan allows.
-    pub(crate) fn has_too_many_failures(&self) -> bool {
-        self.state.plan.definition().failures_max.is_some_and(|most| self.state.counts.failed > most)
-    }
-
-    pub(crate) fn fail_for_failures(&mut self) {
-        let most = self.state.plan.definition().failures_max.unwrap_or_default();
+    /// The failures of steps, if they are more than the plan allows.
+    pub(crate) fn exceeded_failures(&self) -> Option<Failure> {
         let failed = self.state.counts.failed;
+        let most = self.state.plan.definition().failures_max.filter(|most| failed > *most)?;
         let first = self.state.steps.iter().find_map(StepState::failure);
         let why = first.map(|failure| format!("; the first: {}", failure.message)).unwrap_or_default();
         let message = format!("{failed} steps failed, at most {most} may{why}");
-        self.fail_plan(Failure::new(FailureClass::Permanent, "FAILURES_EXCEEDED", message));
+        Some(Failure::new(FailureClass::Permanent, "FAILURES_EXCEEDED", message))
     }
 
-    /// Whether the outputs of the plan, and the plans inside it with theirs, have too many bytes.
-    pub(crate) fn are_outputs_too_large(&self) -> bool {
-        let most = self.context.limits.plan_outputs_bytes_max as u64;
-        self.state.total_bytes() > most && !self.state.is_done() && !self.state.cleanup.is_running()
-    }
-
-    pub(crate) fn fail_for_outputs(&mut self) {
-        let most = self.context.limits.plan_outputs_bytes_max;
+    /// The outputs of the plan, and the plans inside it with theirs, if they have too many bytes.
+    pub(crate) fn exceeded_outputs(&self) -> Option<Failure> {
+        let (bytes, most) = (self.state.total_bytes(), self.context.limits.plan_outputs_bytes_max);
+        if bytes <= most as u64 || self.state.is_done() {
+            return None;
+        }
         let message = format!(
-            "the outputs of its steps, and the plans inside it with theirs, have {} bytes together, more than \
-             `limits.plan_outputs_bytes_max` ({most}); hand large data on by reference",
-            self.state.total_bytes()
+            "the outputs of its steps, and the plans inside it with theirs, have {bytes} bytes together, more than \
+             `limits.plan_outputs_bytes_max` ({most}); hand large data on by reference"
         );
-        self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "PLAN_OUTPUTS_TOO_LARGE", message));
+        Some(Failure::new(FailureClass::ConstraintViolation, "PLAN_OUTPUTS_TOO_LARGE", message))
     }
 
     /// Why a step must not start: what it would use up. Clean-up steps are not held to what the plan may spend.
@@ -187,7 +178,8 @@ impl PlanState {
 
     /// The budget of the sub-plan of a step in flight: what was reserved for it when it started.
     pub(crate) fn budget_of_sub_plan(&self, i: StepIndex) -> Budget {
-        let given = self.grant(i).map(|grant| grant.left).or_else(|| self.share_of_budget(i)).unwrap_or_default();
+        let given =
+            self.steps[i].grant().map(|grant| grant.left).or_else(|| self.share_of_budget(i)).unwrap_or_default();
         Budget { tokens: given.tokens, cost: given.cost, seconds: None }
     }
 

@@ -24,17 +24,8 @@ pub(crate) struct ModelCallLog {
 impl PlanState {
     /// The revision that planners are asked for; 0 is the plan itself.
     pub(crate) fn asked_of_planners(&self) -> Option<u32> {
-        match self.waiting {
-            Waiting::Plan => Some(0),
-            Waiting::Planner { .. } => Some(self.revision + 1),
-            Waiting::Nothing
-            | Waiting::Hook { .. }
-            | Waiting::Approval { .. }
-            | Waiting::Decision { .. }
-            | Waiting::RevisionApproval { .. }
-            | Waiting::Judgement { .. }
-            | Waiting::Answer { .. } => None,
-        }
+        let next = matches!(self.waiting, Waiting::Planner { .. }).then_some(self.revision + 1);
+        if self.waiting == Waiting::Plan { Some(0) } else { next }
     }
 
     /// Whether planners are at work for a revision; the plan itself may be running while it is written.

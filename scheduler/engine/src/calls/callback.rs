@@ -17,20 +17,6 @@ use crate::{EngineContext, PlanState, Rejection, TokenKey};
 /// The worker that the log names for what comes by callback.
 const CALLBACK: &str = "callback";
 
-/// What came by callback.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ReceivedCallback {
-    attempt: u32,
-    /// Of its report.
-    digest: String,
-}
-
-impl ReceivedCallback {
-    pub(crate) fn new(attempt: u32, received: &CallbackReceived) -> Self {
-        Self { attempt, digest: received.digest.clone() }
-    }
-}
-
 impl Turn<'_> {
     /// Ends the part of an attempt that holds a worker: its agent has accepted the task.
     pub(crate) fn suspend_for_callback(&mut self, i: StepIndex, call: SuspendedCall, worker: WorkerId, spent: Spent) {
@@ -102,8 +88,7 @@ impl EngineContext {
 impl PlanState {
     /// The digest of the report that came for this attempt by callback.
     pub fn received_callback(&self, i: StepIndex, attempt: u32) -> Option<&str> {
-        let callback = self.steps.get(i.as_usize())?.callback().filter(|callback| callback.attempt == attempt)?;
-        Some(&callback.digest)
+        self.steps.get(i.as_usize())?.callback()?.digest(attempt)
     }
 
     /// The token that the callback of an attempt must bring; `None` for a step without one.

@@ -2,6 +2,7 @@
 
 pub(crate) mod call_plan;
 pub(crate) mod callback;
+pub(crate) mod received_callback;
 pub(crate) mod recorded_calls;
 
 use goalmill_common::call::{CALL_NAME_MAX, CallWait, CallWaitKind, RecordedCall, SuspendedCall, WAIT_TEXT_CHARS_MAX};

@@ -58,16 +58,12 @@ impl Turn<'_> {
         }
         self.release_kept();
         let (status, outcome) = (outcome.status, Box::new(outcome));
-        self.emit_plan(match status {
-            PlanStatus::Cancelled => PlanEvent::Cancelled(outcome),
-            PlanStatus::Completed | PlanStatus::Partial => PlanEvent::Completed(outcome),
-            PlanStatus::Planning
-            | PlanStatus::AwaitingApproval
-            | PlanStatus::Running
-            | PlanStatus::Replanning
-            | PlanStatus::Paused
-            | PlanStatus::Failed
-            | PlanStatus::Rejected => PlanEvent::Failed(outcome),
+        self.emit_plan(if status == PlanStatus::Cancelled {
+            PlanEvent::Cancelled(outcome)
+        } else if matches!(status, PlanStatus::Completed | PlanStatus::Partial) {
+            PlanEvent::Completed(outcome)
+        } else {
+            PlanEvent::Failed(outcome)
         });
     }
 
@@ -280,17 +276,12 @@ impl PlanState {
     }
 
     fn undos_after(&self, status: PlanStatus) -> Vec<StepIndex> {
-        let wanted = match status {
-            PlanStatus::Failed => UndoOn::Failed,
-            PlanStatus::Cancelled => UndoOn::Cancelled,
-            PlanStatus::Planning
-            | PlanStatus::AwaitingApproval
-            | PlanStatus::Running
-            | PlanStatus::Replanning
-            | PlanStatus::Paused
-            | PlanStatus::Completed
-            | PlanStatus::Partial
-            | PlanStatus::Rejected => return Vec::new(),
+        let wanted = if status == PlanStatus::Failed {
+            UndoOn::Failed
+        } else if status == PlanStatus::Cancelled {
+            UndoOn::Cancelled
+        } else {
+            return Vec::new();
         };
         // The plan around a kept one says whether it is undone.
         if !self.is_kept() && self.plan.definition().undo_on.as_ref().is_some_and(|on| !on.contains(&wanted)) {

@@ -49,50 +49,63 @@ pub(crate) struct RootCause {
     pub(crate) hint: String,
 }
 
+impl RootCause {
+    fn only(hint: impl Into<String>) -> Self {
+        Self { because: None, hint: hint.into() }
+    }
+
+    fn of(because: String, hint: impl Into<String>) -> Self {
+        Self { because: Some(because), hint: hint.into() }
+    }
+}
+
 impl PlanState {
     /// Returns the root cause of a step.
     pub(crate) fn root_cause(&self, i: StepIndex, around: Option<&ExplainContext>) -> RootCause {
         let (id, plan) = (&self.plan.step(i).id, self.id().as_str());
-        let only = |hint: String| RootCause { because: None, hint };
         match self.steps[i].status() {
             StepStatus::AwaitingApproval if self.asked(i).is_some() => {
-                only(format!("answer it: `goalmill step answer {plan} {id} ANSWER`"))
+                RootCause::only(format!("answer it: `goalmill step answer {plan} {id} ANSWER`"))
             }
-            StepStatus::AwaitingApproval if self.steps[i].run().awaits_hook() => only(format!(
+            StepStatus::AwaitingApproval if self.steps[i].run().awaits_hook() => RootCause::only(format!(
                 "wait for the hook, or see `goalmill step approve {plan} {id}` and `goalmill step skip {plan} {id}`"
             )),
             StepStatus::AwaitingApproval => {
-                only(format!("`goalmill step approve {plan} {id}`, or `goalmill step reject {plan} {id}`"))
+                RootCause::only(format!("`goalmill step approve {plan} {id}`, or `goalmill step reject {plan} {id}`"))
             }
-            StepStatus::Queued => around.map_or_else(|| only(self.hint_for_queue(i)), |around| self.queued(i, around)),
+            StepStatus::Queued => {
+                around.map_or_else(|| RootCause::only(self.hint_for_queue(i)), |around| self.queued(i, around))
+            }
             StepStatus::Running => self.running(i, around),
             StepStatus::Pending | StepStatus::Blocked | StepStatus::Ready | StepStatus::Retrying
                 if self.status != PlanStatus::Running =>
             {
-                only(self.hint_for_plan(plan))
+                RootCause::only(self.hint_for_plan(plan))
             }
             StepStatus::Ready => self.ready(i, around),
             StepStatus::Retrying if self.steps[i].run().awaits_plan() => {
                 let inner = self.sub_plan_id(i);
-                only(format!("see what its plan waits for: `goalmill explain {inner}`"))
+                RootCause::only(format!("see what its plan waits for: `goalmill explain {inner}`"))
             }
-            StepStatus::Retrying if self.steps[i].run().needs().is_some() => {
-                only(format!("wait for the steps in flight to end, or skip it: `goalmill step skip {plan} {id}`"))
-            }
+            StepStatus::Retrying if self.steps[i].run().needs().is_some() => RootCause::only(format!(
+                "wait for the steps in flight to end, or skip it: `goalmill step skip {plan} {id}`"
+            )),
             StepStatus::Waiting if self.awaited_event(i).is_some() => {
                 let (event, key) = self.awaited_event(i).unwrap_or_default();
                 let key = if key.is_empty() { String::new() } else { format!(" --key '{key}'") };
-                only(format!(
+                RootCause::only(format!(
                     "send it: `goalmill event send {event} --plan {plan}{key} --data JSON`, or go on without it: \
                      `goalmill step skip {plan} {id}`"
                 ))
             }
-            StepStatus::Waiting if self.steps[i].run().awaits_callback() => only(format!(
+            StepStatus::Waiting if self.steps[i].run().awaits_callback() => RootCause::only(format!(
                 "wait, or record the outcome by hand: `goalmill step complete {plan} {id} --outputs JSON`, or go on \
                  without it: `goalmill step skip {plan} {id}`"
             )),
-            StepStatus::Waiting => only(format!("wait, or go on without it: `goalmill step skip {plan} {id}`")),
-            StepStatus::Retrying => only(format!(
+            StepStatus::Waiting => {
+                RootCause::only(format!("wait, or go on without it: `goalmill step skip {plan} {id}`"))
+            }
+            StepStatus::Retrying => RootCause::only(format!(
                 "try it at once: `goalmill step retry {plan} {id}`, or skip it: `goalmill step skip {plan} {id}`"
             )),
             StepStatus::Pending
@@ -147,7 +160,7 @@ impl PlanState {
     fn ready(&self, i: StepIndex, around: Option<&ExplainContext>) -> RootCause {
         let wait = "wait for room, or start more workers";
         let (Some(around), Some(queue)) = (around, self.queue(i)) else {
-            return RootCause { because: None, hint: wait.into() };
+            return RootCause::only(wait);
         };
         if queue.as_str().is_empty() {
             return RootCause::default();
@@ -157,13 +170,13 @@ impl PlanState {
         }
         let serving = around.queues.get(queue).copied().unwrap_or_default();
         if serving.paused {
-            return paused(queue);
+            let hint = format!("resume it: `goalmill queue resume {queue}`");
+            return RootCause::of(format!("the queue `{queue}` is paused"), hint);
         }
         if serving.workers == 0 {
-            let because = Some(format!("no live worker serves `{queue}`"));
-            return RootCause { because, hint: self.hint_for_queue(i) };
+            return RootCause::of(format!("no live worker serves `{queue}`"), self.hint_for_queue(i));
         }
-        RootCause { because: None, hint: wait.into() }
+        RootCause::only(wait)
     }
 
     /// The root cause of a queued step.
@@ -179,7 +192,7 @@ impl PlanState {
             let because =
                 format!("the queue `{queue}` holds no task: its entry or stream was deleted [{TASK_MISSING}]");
             let hint = format!("wait: once it has been missing for {lease}, the step is sent again");
-            return RootCause { because: Some(because), hint };
+            return RootCause::of(because, hint);
         }
         if waiting == 0 {
             let because = format!(
@@ -191,24 +204,18 @@ impl PlanState {
             } else {
                 format!("wait {lease}: {} `{queue}`", serve(workers))
             };
-            return RootCause { because: Some(because), hint };
+            return RootCause::of(because, hint);
         }
         if workers == 0 {
-            return RootCause {
-                because: Some(format!("no live worker serves `{queue}`")),
-                hint: self.hint_for_queue(i),
-            };
+            return RootCause::of(format!("no live worker serves `{queue}`"), self.hint_for_queue(i));
         }
         let free = slots.saturating_sub(busy);
         if free == 0 {
             let because = format!("all {slots} slots for `{queue}` are busy ({workers} workers)");
-            return RootCause { because: Some(because), hint: format!("wait, or {}", self.hint_for_queue(i)) };
+            return RootCause::of(because, format!("wait, or {}", self.hint_for_queue(i)));
         }
         let because = format!("{} `{queue}`, with {free} of {slots} slots free", serve(workers));
-        RootCause {
-            because: Some(because),
-            hint: "wait for a worker to take it; otherwise see `goalmill doctor`".into(),
-        }
+        RootCause::of(because, "wait for a worker to take it; otherwise see `goalmill doctor`")
     }
 
     fn running(&self, i: StepIndex, around: Option<&ExplainContext>) -> RootCause {
@@ -216,7 +223,7 @@ impl PlanState {
         let plan = self.id().as_str();
         if spec.kind == StepKind::Plan {
             let own = self.sub_plan_id(i);
-            return RootCause { because: None, hint: format!("see `goalmill explain {own}`") };
+            return RootCause::only(format!("see `goalmill explain {own}`"));
         }
         if let (Some(around), Some(worker)) = (around, step.worker())
             && !around.workers.contains(worker)
@@ -229,9 +236,9 @@ impl PlanState {
                 }
                 Some(_) | None => self.hint_for_queue(i),
             };
-            return RootCause { because: Some(because), hint };
+            return RootCause::of(because, hint);
         }
-        RootCause { because: None, hint: format!("wait, or skip it: `goalmill step skip {plan} {}`", spec.id) }
+        RootCause::only(format!("wait, or skip it: `goalmill step skip {plan} {}`", spec.id))
     }
 }
 
@@ -242,13 +249,6 @@ fn serve(workers: u32) -> String {
 /// The root cause of a step whose queue is quarantined.
 fn quarantined(queue: &AgentType, around: &ExplainContext) -> Option<RootCause> {
     let problem = around.quarantined.get(queue)?;
-    let because = Some(format!("the queue `{queue}` is in quarantine: {problem}"));
-    Some(RootCause { because, hint: "the queue recovers when the key is deleted".into() })
-}
-
-fn paused(queue: &AgentType) -> RootCause {
-    RootCause {
-        because: Some(format!("the queue `{queue}` is paused")),
-        hint: format!("resume it: `goalmill queue resume {queue}`"),
-    }
+    let because = format!("the queue `{queue}` is in quarantine: {problem}");
+    Some(RootCause::of(because, "the queue recovers when the key is deleted"))
 }

@@ -47,14 +47,12 @@ impl Turn<'_> {
                 if self.state.plan.step(i).undoes.is_some() {
                     self.unlock_after_undo();
                 }
-            } else if self.is_over_budget() {
-                self.fail_over_budget();
-            } else if self.has_too_many_failures() {
-                self.fail_for_failures();
+            } else if let Some(failure) = self.exceeded_budget().or_else(|| self.exceeded_failures()) {
+                self.fail_plan(failure);
             } else if self.check_constraints() {
                 // The plan may have ended, or be replanned.
-            } else if self.are_outputs_too_large() {
-                self.fail_for_outputs();
+            } else if let Some(failure) = self.exceeded_outputs() {
+                self.fail_plan(failure);
             } else if !self.move_phase() && !self.run_next_engine_step() {
                 break;
             }
@@ -88,24 +86,33 @@ impl Turn<'_> {
         self.propagate();
     }
 
+    /// Makes a pending step ready, or asks before, if nothing holds it back.
     pub(crate) fn try_unlock(&mut self, i: StepIndex) {
         let waits = self.state.loads.is_asked(Some(i));
         if self.status_of(i) != StepStatus::Pending || !self.is_under_way() || waits || !self.state.is_its_turn(i) {
             return;
         }
         match self.state.join_state(i) {
-            JoinState::Met if self.state.is_phase_open(i) => {
-                if self.meets_condition(i) {
-                    self.make_ready(i);
-                }
-            }
-            JoinState::Open | JoinState::Met => {}
+            JoinState::Met if self.state.is_phase_open(i) => {}
+            JoinState::Open | JoinState::Met => return,
             JoinState::Impossible if self.state.status == PlanStatus::Replanning => {
                 let why = Reason::boxed("a dependency failed; waiting for a revision");
-                self.emit_step(i, StepEvent::Blocked(why));
+                return self.emit_step(i, StepEvent::Blocked(why));
             }
-            JoinState::Impossible => self.skip_for_dependencies(i),
+            JoinState::Impossible => return self.skip_for_dependencies(i),
         }
+        if !self.meets_condition(i) {
+            return;
+        }
+        let spec = self.state.plan.step(i);
+        let (is_map, approval) = (spec.for_each.is_some(), spec.approve);
+        // The items of a map ask each for itself.
+        if !is_map && (self.ask_step(i) || self.ask_hooks_before(i)) {
+            return;
+        }
+        let Some(approval) = approval.filter(|_| !is_map) else { return self.emit_step(i, StepEvent::Ready) };
+        let due_ms = self.after(approval.limit_ms.min(self.context.limits.approval_ms_max));
+        self.emit_step(i, StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
     }
 
     /// Whether the condition of a step is true. A step with a false one is skipped; one that cannot be evaluated is put
@@ -131,22 +138,6 @@ impl Turn<'_> {
             Ok(true) => return true,
         }
         false
-    }
-
-    fn make_ready(&mut self, i: StepIndex) {
-        // The items of a map ask each for itself.
-        if self.state.plan.step(i).for_each.is_some() {
-            return self.emit_step(i, StepEvent::Ready);
-        }
-        if self.ask_step(i) || self.ask_hooks_before(i) {
-            return;
-        }
-        let Some(approval) = self.state.plan.step(i).approve else {
-            return self.emit_step(i, StepEvent::Ready);
-        };
-        let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
-        let due_ms = self.after(limit_ms);
-        self.emit_step(i, StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
     }
 
     fn skip_for_dependencies(&mut self, i: StepIndex) {

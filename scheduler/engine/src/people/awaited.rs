@@ -36,16 +36,12 @@ impl PlanState {
 
     /// The decision about the plan as a whole, or about its proposal.
     pub(crate) fn decision_view(&self) -> Option<DecisionView> {
-        let (default, failed_step) = match &self.waiting {
-            Waiting::Approval { .. } => (self.plan.definition().approve.unwrap_or_default().default, None),
-            Waiting::RevisionApproval { .. } => (self.policy().approve.unwrap_or_default().default, None),
-            Waiting::Decision { replan } => (ApprovalDefault::Reject, replan.step.clone()),
-            Waiting::Plan
-            | Waiting::Nothing
-            | Waiting::Hook { .. }
-            | Waiting::Planner { .. }
-            | Waiting::Answer { .. }
-            | Waiting::Judgement { .. } => return None,
+        let (default, failed_step) = if let Waiting::Approval { .. } = self.waiting {
+            (self.plan.definition().approve.unwrap_or_default().default, None)
+        } else if let Waiting::RevisionApproval { .. } = self.waiting {
+            (self.policy().approve.unwrap_or_default().default, None)
+        } else {
+            (ApprovalDefault::Reject, self.open_decision()?.step.clone())
         };
         let due_at = self.waiting.due_ms().map(rfc3339);
         Some(DecisionView { failed_step, due_at, default: Some(default) })

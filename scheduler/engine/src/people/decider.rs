@@ -3,8 +3,6 @@
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{HookAsked, HookDecided, HookDecision};
 
-use crate::state::at;
-
 /// Who decides before the step continues.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Decider {
@@ -30,11 +28,11 @@ impl Decider {
         (decided.decision == HookDecision::Hold).then(held)
     }
 
-    /// When somebody else decides, or the hooks are asked again, Unix milliseconds.
-    pub(crate) fn due_ms(&self) -> Option<u64> {
+    /// When somebody else decides, or the hooks are asked again, Unix milliseconds; 0 for never.
+    pub(crate) fn due_ms(&self) -> u64 {
         match self {
-            Self::Approval { due_ms } | Self::Answer { due_ms, .. } | Self::Held { due_ms, .. } => at(*due_ms),
-            Self::Hooks(_) | Self::Decided => None,
+            Self::Approval { due_ms } | Self::Answer { due_ms, .. } | Self::Held { due_ms, .. } => *due_ms,
+            Self::Hooks(_) | Self::Decided => 0,
         }
     }
 

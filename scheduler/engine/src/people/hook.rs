@@ -215,15 +215,11 @@ impl Turn<'_> {
             0
         };
         self.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, due_ms))));
-        match answer.ruling {
-            HookRuling::Hold(_) => {}
-            HookRuling::Refuse => self.give_up(i, refused(&answer.hook, &answer.reason), Spent::default()),
-            HookRuling::Allow
-            | HookRuling::ChangePlan(_)
-            | HookRuling::Approve
-            | HookRuling::ChangeInputs(_)
-            | HookRuling::Fail(_)
-            | HookRuling::Choose { .. } => self.try_unlock(i),
+        if answer.ruling == HookRuling::Refuse {
+            self.give_up(i, refused(&answer.hook, &answer.reason), Spent::default());
+        } else {
+            // A step that is held stays so.
+            self.try_unlock(i);
         }
     }
 
@@ -231,23 +227,15 @@ impl Turn<'_> {
         self.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, 0))));
         let StepCompleted { cost, tokens, usage: split, duration_ms, .. } = completed;
         let spent = Spent { cost, tokens, split, duration_ms };
-        let failure = match answer.ruling {
-            HookRuling::Refuse => refused(&answer.hook, &answer.reason),
-            HookRuling::Fail(failure) => failure,
-            HookRuling::Allow
-            | HookRuling::ChangePlan(_)
-            | HookRuling::Approve
-            | HookRuling::Hold(_)
-            | HookRuling::ChangeInputs(_)
-            | HookRuling::Choose { .. } => {
-                // The engine begins and completes an inline step in one event.
-                if self.state.runs_inline(i) {
-                    self.emit_next(i, StepEvent::Completed(Box::new(completed)));
-                } else {
-                    self.complete_checked(i, completed);
-                }
-                return;
-            }
+        let failure = if let HookRuling::Fail(failure) = answer.ruling {
+            failure
+        } else if answer.ruling == HookRuling::Refuse {
+            refused(&answer.hook, &answer.reason)
+        } else if self.state.runs_inline(i) {
+            // The engine begins and completes an inline step in one event.
+            return self.emit_next(i, StepEvent::Completed(Box::new(completed)));
+        } else {
+            return self.complete_checked(i, completed);
         };
         if self.state.runs_in_engine(i) {
             // What the engine runs gives the same again; a sub-plan has done its own retries.
@@ -307,18 +295,12 @@ impl PlanState {
 
 fn recorded(answer: &HookAnswer, due_ms: u64) -> HookDecided {
     let (mut inputs, mut failure, mut strategy, mut hint) = (None, None, None, String::new());
-    match &answer.ruling {
-        HookRuling::ChangeInputs(changed) => inputs = Some(changed.clone()),
-        HookRuling::Fail(found) => failure = Some(found.clone()),
-        HookRuling::Choose { strategy: chosen, hint: said } => {
-            strategy = Some(*chosen);
-            hint = bounded(said);
-        }
-        HookRuling::Allow
-        | HookRuling::Refuse
-        | HookRuling::ChangePlan(_)
-        | HookRuling::Approve
-        | HookRuling::Hold(_) => {}
+    if let HookRuling::ChangeInputs(changed) = &answer.ruling {
+        inputs = Some(changed.clone());
+    } else if let HookRuling::Fail(found) = &answer.ruling {
+        failure = Some(found.clone());
+    } else if let HookRuling::Choose { strategy: chosen, hint: said } = &answer.ruling {
+        (strategy, hint) = (Some(*chosen), bounded(said));
     }
     HookDecided {
         id: answer.id.clone(),

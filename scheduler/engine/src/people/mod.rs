@@ -32,27 +32,22 @@ use crate::{Rejection, render};
 impl Turn<'_> {
     /// Approves or rejects the plan, a revision, or continuing without a failed step.
     pub(crate) fn answer_plan(&mut self, agrees: bool, reason: String) -> Result<(), Rejection> {
-        match self.state.waiting {
-            Waiting::Approval { .. } if agrees => self.approve(reason),
-            Waiting::Approval { .. } => self.reject(reason),
-            Waiting::RevisionApproval { .. } if agrees => self.approve_revision(&reason),
-            Waiting::RevisionApproval { .. } => self.reject_revision(&reason),
-            Waiting::Decision { .. } if agrees => {
-                self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
-                self.handle_deferred_failure();
-                if self.state.status == PlanStatus::Running {
-                    self.skip_blocked();
-                }
+        if let Waiting::Approval { .. } = self.state.waiting {
+            if agrees { self.approve(reason) } else { self.reject(reason) }
+        } else if let Waiting::RevisionApproval { .. } = self.state.waiting {
+            if agrees { self.approve_revision(&reason) } else { self.reject_revision(&reason) }
+        } else if let Waiting::Decision { .. } = self.state.waiting {
+            if !agrees {
+                self.continue_without_revision(reason);
+                return Ok(());
             }
-            Waiting::Decision { .. } => self.continue_without_revision(reason),
-            Waiting::Plan
-            | Waiting::Nothing
-            | Waiting::Hook { .. }
-            | Waiting::Planner { .. }
-            | Waiting::Judgement { .. }
-            | Waiting::Answer { .. } => {
-                return Err(self.refuse_plan("there is nothing to approve or reject"));
+            self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
+            self.handle_deferred_failure();
+            if self.state.status == PlanStatus::Running {
+                self.skip_blocked();
             }
+        } else {
+            return Err(self.refuse_plan("there is nothing to approve or reject"));
         }
         Ok(())
     }

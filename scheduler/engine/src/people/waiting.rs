@@ -60,32 +60,16 @@ impl Waiting {
 
     /// The open question to the hooks.
     pub(crate) fn hook(&self) -> Option<&HookAsked> {
-        match self {
-            Self::Hook { asked } => Some(asked),
-            Self::Approval { hook, .. } => hook.as_deref(),
-            Self::Plan
-            | Self::Nothing
-            | Self::Planner { .. }
-            | Self::Decision { .. }
-            | Self::RevisionApproval { .. }
-            | Self::Judgement { .. }
-            | Self::Answer { .. } => None,
-        }
+        if let Self::Hook { asked } | Self::Approval { hook: Some(asked), .. } = self { Some(asked) } else { None }
     }
 
     /// Begins to wait for the hooks.
     pub(crate) fn ask_hook(&mut self, asked: &HookAsked) {
         let asked = Box::new(asked.clone());
-        match self {
-            Self::Approval { hook, .. } => *hook = Some(asked),
-            Self::Plan
-            | Self::Nothing
-            | Self::Hook { .. }
-            | Self::Planner { .. }
-            | Self::Decision { .. }
-            | Self::RevisionApproval { .. }
-            | Self::Judgement { .. }
-            | Self::Answer { .. } => *self = Self::Hook { asked },
+        if let Self::Approval { hook, .. } = self {
+            *hook = Some(asked);
+        } else {
+            *self = Self::Hook { asked };
         }
     }
 
@@ -101,12 +85,14 @@ impl Waiting {
     }
 
     pub(crate) fn replan(&self) -> Option<&ReplanTriggered> {
-        match self {
-            Self::Plan | Self::Nothing | Self::Hook { .. } | Self::Approval { .. } | Self::Judgement { .. } => None,
-            Self::Planner { replan }
-            | Self::Decision { replan }
-            | Self::RevisionApproval { replan, .. }
-            | Self::Answer { replan, .. } => Some(replan),
+        if let Self::Planner { replan }
+        | Self::Decision { replan }
+        | Self::RevisionApproval { replan, .. }
+        | Self::Answer { replan, .. } = self
+        {
+            Some(replan)
+        } else {
+            None
         }
     }
 
@@ -115,12 +101,14 @@ impl Waiting {
         if matches!(self, Self::Judgement { .. }) {
             return None;
         }
-        match std::mem::replace(self, Self::Nothing) {
-            Self::Plan | Self::Nothing | Self::Hook { .. } | Self::Approval { .. } | Self::Judgement { .. } => None,
-            Self::Planner { replan }
-            | Self::Decision { replan }
-            | Self::RevisionApproval { replan, .. }
-            | Self::Answer { replan, .. } => Some(replan),
+        if let Self::Planner { replan }
+        | Self::Decision { replan }
+        | Self::RevisionApproval { replan, .. }
+        | Self::Answer { replan, .. } = std::mem::replace(self, Self::Nothing)
+        {
+            Some(replan)
+        } else {
+            None
         }
     }
 

@@ -52,21 +52,16 @@ impl Turn<'_> {
             }
             PlanAnswer::Revision(proposal) => {
                 let mut proposal = bounded_proposal(*proposal);
-                match proposal.strategy {
-                    RevisionStrategy::Abort => self.abort(proposal),
-                    RevisionStrategy::AskUser => self.ask(proposal),
-                    RevisionStrategy::Edit => {
-                        // Only people edit.
-                        proposal.strategy = RevisionStrategy::Workaround;
-                        self.propose(proposal);
-                    }
-                    RevisionStrategy::RetryWithAgent
-                    | RevisionStrategy::Decompose
-                    | RevisionStrategy::Workaround
-                    | RevisionStrategy::Adjust
-                    | RevisionStrategy::ReplanRemaining
-                    | RevisionStrategy::InsertRecovery
-                    | RevisionStrategy::SkipAndContinue => self.propose(proposal),
+                // Only people edit.
+                if proposal.strategy == RevisionStrategy::Edit {
+                    proposal.strategy = RevisionStrategy::Workaround;
+                }
+                if proposal.strategy == RevisionStrategy::Abort {
+                    self.abort(proposal);
+                } else if proposal.strategy == RevisionStrategy::AskUser {
+                    self.ask(proposal);
+                } else {
+                    self.propose(proposal);
                 }
             }
         }

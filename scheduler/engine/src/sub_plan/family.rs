@@ -270,8 +270,8 @@ impl Turn<'_> {
     /// Counts the steps and bytes of plans inside this one, which ends when they are too many.
     pub(crate) fn grow_family(&mut self, grown: FamilyGrew) {
         self.emit_plan(PlanEvent::FamilyGrew(Box::new(grown)));
-        if self.are_outputs_too_large() {
-            self.fail_for_outputs();
+        if let Some(failure) = self.exceeded_outputs() {
+            self.fail_plan(failure);
         } else if self.state.size.steps_with_family() > self.family_steps_max() {
             self.fail_plan(self.family_too_large());
         }

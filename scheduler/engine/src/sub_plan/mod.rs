@@ -4,6 +4,7 @@ pub(crate) mod decompose;
 pub(crate) mod expand;
 pub(crate) mod family;
 pub(crate) mod inner_plans;
+pub(crate) mod iterations;
 pub(crate) mod kept_plans;
 pub(crate) mod repeat;
 

@@ -1,5 +1,6 @@
 //! Steps that wait for a time or an event: they hold no worker, no place in `max_parallel` and no resource.
 
+pub(crate) mod awaited_event;
 pub(crate) mod family_events;
 pub(crate) mod received_events;
 
@@ -23,25 +24,11 @@ use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::{self, Unrendered};
 use crate::sub_plan::family::FamilyRequest;
+use crate::wait::awaited_event::AwaitedEvent;
 use crate::{PlanState, Rejection};
 
 /// Longest value of an expression that a failure quotes, in characters.
 const QUOTED_CHARS_MAX: usize = 100;
-
-/// The event that a step waits for.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct AwaitedEvent {
-    name: String,
-    /// Empty for none.
-    key: String,
-}
-
-impl AwaitedEvent {
-    /// `None` for a wait for a time.
-    pub(crate) fn of(started: &StepWaitStarted) -> Option<Self> {
-        (!started.event.is_empty()).then(|| Self { name: started.event.clone(), key: started.key.clone() })
-    }
-}
 
 impl Turn<'_> {
     /// Begins the wait of a ready step.
