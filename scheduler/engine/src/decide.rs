@@ -11,6 +11,7 @@ use crate::apply::apply;
 use crate::budget::work_limit::{WorkLimit, part_work_max};
 use crate::graph::StepIndex;
 use crate::react::react;
+use crate::render::StepExpressions;
 use crate::sub_plan::family::{FamilyRequest, FamilyUse};
 use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, Timer};
 
@@ -282,6 +283,11 @@ impl<'a> Turn<'a> {
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         self.random = z ^ (z >> 31);
         drawn
+    }
+
+    /// The expressions of a step, as the command sees them.
+    pub(crate) fn expressions(&self, i: StepIndex) -> StepExpressions<'_> {
+        StepExpressions::new(self.state, i, self.now_ms, &self.context.limits)
     }
 
     /// Returns the time `ms` milliseconds from now.

@@ -9,7 +9,7 @@ use goalmill_common::revision::Trigger;
 use goalmill_common::status::StepStatus;
 
 use crate::graph::StepIndex;
-use crate::render::{self, Unrendered};
+use crate::render::Unrendered;
 use crate::sub_plan::family::{self, FamilyRequest};
 use crate::{Decision, Effect, EngineContext, PlanState, Timer};
 
@@ -100,7 +100,7 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
         let i = StepIndex::new(i);
         effects.extend(step.due_ms().map(|due| Effect::Timer(Timer::Step(i), Some(due))));
         if step.run().hooks().is_some() {
-            effects.push(match render::inputs(state, i, state.steps[i].queued_ms(), &context.limits) {
+            effects.push(match state.inputs_of_attempt(i, &context.limits) {
                 Err(Unrendered::Needs(payloads)) => Effect::LoadPayloads { step: Some(i), payloads },
                 Ok(_) | Err(Unrendered::Failed(_)) => Effect::AskHooks { step: Some(i) },
             });
@@ -115,7 +115,7 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
             family.extend(state.plan_of_call(i));
         }
         if step.status() == StepStatus::Running && state.plan.step(i).kind == StepKind::Plan {
-            match render::inputs(state, i, state.steps[i].queued_ms(), &context.limits) {
+            match state.inputs_of_attempt(i, &context.limits) {
                 Err(Unrendered::Needs(payloads)) => effects.push(Effect::LoadPayloads { step: Some(i), payloads }),
                 inputs => family.push(state.sub_plan(i, &inputs.unwrap_or_default())),
             }

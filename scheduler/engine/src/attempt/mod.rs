@@ -28,13 +28,13 @@ use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::people::decider::Decider;
 use crate::render::Unrendered;
-use crate::{Effect, EngineContext, PlanState, Rejection, render};
+use crate::{Effect, EngineContext, PlanState, Rejection};
 
 impl PlanState {
     /// Returns the task of a step's last attempt, or why its inputs cannot be rendered.
     pub fn task(&self, i: StepIndex, context: &EngineContext) -> Option<Result<Task, Failure>> {
         let agent_type = self.queue(i)?.clone();
-        let inputs = render::inputs(self, i, self.steps[i].queued_ms(), &context.limits);
+        let inputs = self.inputs_of_attempt(i, &context.limits);
         Some(inputs.map(|inputs| self.task_of(i, agent_type, inputs, context)).map_err(Unrendered::into_failure))
     }
 
@@ -126,7 +126,7 @@ impl Turn<'_> {
 
     /// Sends a step to a worker after a cache miss.
     pub(crate) fn send_to_worker(&mut self, i: StepIndex) {
-        let made = render::inputs(self.state, i, self.now_ms, &self.context.limits);
+        let made = self.expressions(i).inputs();
         let (inputs, cache_key) = match made.and_then(|inputs| Ok((inputs, self.cache_key(i)?))) {
             Ok(made) => made,
             Err(why) => return self.put_off_dispatch(i, why),
@@ -184,7 +184,7 @@ impl Turn<'_> {
 
     /// Completes an inline step: its inputs are its outputs.
     pub(crate) fn complete_inline(&mut self, i: StepIndex) {
-        let inputs = render::inputs(self.state, i, self.now_ms, &self.context.limits);
+        let inputs = self.expressions(i).inputs();
         let checked = inputs.and_then(|outputs| {
             let needed = self.unloaded_outputs(i, &outputs);
             if !needed.is_empty() {

@@ -8,7 +8,7 @@ use goalmill_common::status::StepStatus;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::Unrendered;
-use crate::{Effect, Rejection, render};
+use crate::{Effect, Rejection};
 
 impl Turn<'_> {
     /// The cache key of a step: a hash of the namespace, the agent type, the action and the step's own key. `None` for a
@@ -18,7 +18,7 @@ impl Turn<'_> {
         let Some(cache) = spec.cache.as_ref().filter(|_| spec.kind.needs_worker()) else {
             return Ok(None);
         };
-        let own = render::key(self.state, i, self.now_ms, &cache.key, &self.context.limits)?;
+        let own = self.expressions(i).key(&cache.key)?;
         let queue = self.state.queue(i).expect("the step exists");
         let action = self.state.action(i).unwrap_or_default();
         let words = serde_json::json!([self.state.namespace(), queue, action, own]);

@@ -12,7 +12,6 @@ use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::graph::dependencies::JoinState;
-use crate::render;
 use crate::state::StepState;
 
 impl Turn<'_> {
@@ -124,7 +123,7 @@ impl Turn<'_> {
         if evaluates && !self.work.allows_more() {
             return false;
         }
-        let condition = render::condition(self.state, i, self.now_ms, &self.context.limits);
+        let condition = self.expressions(i).condition();
         if evaluates {
             self.count_work(0);
         }

@@ -18,7 +18,7 @@ use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::people::waiting::Waiting;
 use crate::revise::{resolve, towards};
-use crate::{PlanState, Rejection, render};
+use crate::{PlanState, Rejection};
 
 /// The failure of what a hook refuses.
 const HOOK_REFUSED: &str = "HOOK_REFUSED";
@@ -107,7 +107,7 @@ impl Turn<'_> {
             return false;
         }
         // The hooks see the inputs.
-        if let Err(why) = render::inputs(self.state, i, self.now_ms, &self.context.limits) {
+        if let Err(why) = self.expressions(i).inputs() {
             self.put_off(i, why);
             return true;
         }

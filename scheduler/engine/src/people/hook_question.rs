@@ -8,7 +8,7 @@ use goalmill_common::json::Json;
 use serde_json::json;
 
 use crate::graph::StepIndex;
-use crate::{EngineContext, PlanState, render};
+use crate::{EngineContext, PlanState};
 
 /// A question to the hooks of a point.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,8 +41,7 @@ impl PlanState {
 
     fn describe_step(&self, i: StepIndex, asked: &HookAsked, context: &EngineContext) -> serde_json::Value {
         let (spec, step) = (self.plan.step(i), &self.steps[i]);
-        let inputs =
-            render::inputs(self, i, self.steps[i].queued_ms(), &context.limits).ok().map(|inputs| inputs.value());
+        let inputs = self.inputs_of_attempt(i, &context.limits).ok().map(|inputs| inputs.value());
         let mut data = json!({
             "step": spec.id, "description": spec.description, "agent_type": spec.agent_type, "action": spec.action,
             "attempt": step.attempt(), "inputs": inputs,

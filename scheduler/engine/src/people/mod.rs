@@ -22,12 +22,12 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_plan::document::issue;
 use serde_json::json;
 
+use crate::Rejection;
 use crate::attempt::output_check;
 use crate::attempt::report::Spent;
 use crate::decide::{Turn, not_allowed};
 use crate::graph::StepIndex;
 use crate::people::waiting::{PLANNER_MS, Waiting};
-use crate::{Rejection, render};
 
 impl Turn<'_> {
     /// Approves or rejects the plan, a revision, or continuing without a failed step.
@@ -119,7 +119,7 @@ impl Turn<'_> {
         if self.state.steps[i].decisions().answer().is_some() {
             return false;
         }
-        match render::text(self.state, i, self.now_ms, &ask.question, &self.context.limits) {
+        match self.expressions(i).text(&ask.question) {
             Ok(question) => {
                 let due_ms = self.after(ask.limit_ms.min(self.context.limits.approval_ms_max));
                 self.emit_step(i, StepEvent::QuestionAsked(Box::new(StepQuestion { question, due_ms })));

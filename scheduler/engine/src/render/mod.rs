@@ -39,73 +39,270 @@ impl Unrendered {
     }
 }
 
-/// The step's inputs, with every expression replaced by its value.
-///
-/// - `now_ms`: time of the command, Unix milliseconds.
-pub(crate) fn inputs(state: &PlanState, i: StepIndex, now_ms: u64, limits: &Limits) -> Result<Json, Unrendered> {
-    inputs_for(state, i, i, now_ms, limits)
-}
-
-/// The same for another step, which loads the stored payloads that they read.
-pub(crate) fn inputs_for(
-    state: &PlanState,
-    i: StepIndex,
-    reader: StepIndex,
-    now_ms: u64,
-    limits: &Limits,
-) -> Result<Json, Unrendered> {
-    if let Some(inputs) = state.steps[i].decisions().inputs() {
-        return Ok(inputs.clone());
-    }
-    let undone = (reader != i).then(|| state.work_to_undo(reader)).flatten().map(|(_, work)| work);
-    let inputs = undone.and_then(|work| work.inputs.as_ref()).unwrap_or(&state.plan.step(i).inputs);
-    let bytes = inputs.text().len();
-    if bytes > limits.payload_bytes_max {
-        let most = limits.payload_bytes_max;
-        let message = format!("the inputs have {bytes} bytes, more than `payload_bytes_max` ({most})");
-        return Err(Unrendered::Failed(Failure::new(FailureClass::Permanent, "INPUT_TOO_LARGE", message)));
-    }
-    let rendered = if expression::is_plain(inputs.text()) {
-        inputs.clone()
-    } else {
-        let what = "the inputs cannot be rendered";
-        let names = own_names(state, i, undone, now_ms, limits)?;
-        let sent = undone.map(|work| work.last);
-        let within = ScopeParts { locals: &names, reader: Some(reader), sent, ..ScopeParts::at(now_ms) };
-        with_scope_and(state, i, within, |scope| expression::render(inputs, scope, limits), what)?
-    };
-    Ok(with_answer(state, i, rendered))
-}
-
-/// Whether a loop is done, by the outputs of its last iteration.
-pub(crate) fn until(
-    state: &PlanState,
+/// The expressions of a step.
+#[derive(Clone, Copy)]
+pub(crate) struct StepExpressions<'s> {
+    state: &'s PlanState,
     i: StepIndex,
     now_ms: u64,
-    text: &str,
-    outputs: Json,
-    limits: &Limits,
-) -> Result<bool, Unrendered> {
-    let what = format!("the condition `{text}` cannot be evaluated");
-    let names = [("outputs", outputs), ("iteration", Value::from(state.steps[i].iterations().current()).into())];
-    let within = ScopeParts { locals: &names, ..ScopeParts::at(now_ms) };
-    with_scope_and(state, i, within, |scope| expression::is_true(text, scope, limits), &what)
+    limits: &'s Limits,
 }
 
-/// The items of a map.
-pub(crate) fn for_each(
-    state: &PlanState,
-    i: StepIndex,
-    now_ms: u64,
-    map: &ForEach,
-    limits: &Limits,
-) -> Result<Json, Unrendered> {
-    let text = map.items.text();
-    if expression::is_plain(text) {
-        return Ok(map.items.clone());
+impl PlanState {
+    /// The inputs of the last attempt of a step.
+    pub(crate) fn inputs_of_attempt(&self, i: StepIndex, limits: &Limits) -> Result<Json, Unrendered> {
+        StepExpressions::new(self, i, self.steps[i].queued_ms(), limits).inputs()
     }
-    let render = |scope: &Scope<'_>| expression::render(&map.items, scope, limits);
-    with_scope_and(state, i, ScopeParts::at(now_ms), render, "`for_each` cannot be evaluated")
+}
+
+impl<'s> StepExpressions<'s> {
+    /// - `now_ms`: time of the command, Unix milliseconds.
+    pub(crate) fn new(state: &'s PlanState, i: StepIndex, now_ms: u64, limits: &'s Limits) -> Self {
+        Self { state, i, now_ms, limits }
+    }
+
+    /// The step's inputs, with every expression replaced by its value.
+    pub(crate) fn inputs(self) -> Result<Json, Unrendered> {
+        self.inputs_for(self.i)
+    }
+
+    /// The same for another step, which loads the stored payloads that they read.
+    pub(crate) fn inputs_for(self, reader: StepIndex) -> Result<Json, Unrendered> {
+        let Self { state, i, limits, .. } = self;
+        if let Some(inputs) = state.steps[i].decisions().inputs() {
+            return Ok(inputs.clone());
+        }
+        let undone = (reader != i).then(|| state.work_to_undo(reader)).flatten().map(|(_, work)| work);
+        let inputs = undone.and_then(|work| work.inputs.as_ref()).unwrap_or(&state.plan.step(i).inputs);
+        let bytes = inputs.text().len();
+        if bytes > limits.payload_bytes_max {
+            let most = limits.payload_bytes_max;
+            let message = format!("the inputs have {bytes} bytes, more than `payload_bytes_max` ({most})");
+            return Err(Unrendered::Failed(Failure::new(FailureClass::Permanent, "INPUT_TOO_LARGE", message)));
+        }
+        let rendered = if expression::is_plain(inputs.text()) {
+            inputs.clone()
+        } else {
+            let what = "the inputs cannot be rendered";
+            let names = self.own_names(undone)?;
+            let sent = undone.map(|work| work.last);
+            let within = ScopeParts { locals: &names, reader: Some(reader), sent, ..ScopeParts::default() };
+            self.evaluate(within, |scope| expression::render(inputs, scope, limits), what)?
+        };
+        Ok(with_answer(state, i, rendered))
+    }
+
+    /// Whether a loop is done, by the outputs of its last iteration.
+    pub(crate) fn until(self, text: &str, outputs: Json) -> Result<bool, Unrendered> {
+        let what = format!("the condition `{text}` cannot be evaluated");
+        let iteration = self.state.steps[self.i].iterations().current();
+        let names = [("outputs", outputs), ("iteration", Value::from(iteration).into())];
+        let within = ScopeParts { locals: &names, ..ScopeParts::default() };
+        self.evaluate(within, |scope| expression::is_true(text, scope, self.limits), &what)
+    }
+
+    /// The items of a map.
+    pub(crate) fn for_each(self, map: &ForEach) -> Result<Json, Unrendered> {
+        if expression::is_plain(map.items.text()) {
+            return Ok(map.items.clone());
+        }
+        let render = |scope: &Scope<'_>| expression::render(&map.items, scope, self.limits);
+        self.evaluate(ScopeParts::default(), render, "`for_each` cannot be evaluated")
+    }
+
+    /// Renders one item of a map.
+    ///
+    /// - `locals`: `item`, `index`, and the item by its other name.
+    pub(crate) fn item(self, locals: &[(&str, Json)]) -> Result<RenderedItem, Unrendered> {
+        let Self { state, i, limits, .. } = self;
+        let spec = state.plan.step(i);
+        let place = format!("item {} of the map", locals.get(1).map_or("", |(_, index)| index.text()));
+        let what = |part: &str| format!("{part} of {place} cannot be evaluated");
+        let within = ScopeParts { locals, ..ScopeParts::default() };
+        let runs = match &spec.when {
+            Some(when) if is_of_item(spec) => {
+                let condition = |scope: &Scope<'_>| expression::is_true(when, scope, limits);
+                self.evaluate(within, condition, &what("the condition"))?
+            }
+            Some(_) | None => true,
+        };
+        if !runs {
+            // Nothing that the condition guards is evaluated.
+            return Ok(RenderedItem::passed_over(spec));
+        }
+        let inputs = if expression::is_plain(spec.inputs.text()) {
+            spec.inputs.clone()
+        } else {
+            let inputs = |scope: &Scope<'_>| expression::render(&spec.inputs, scope, limits);
+            self.evaluate(within, inputs, &what("the inputs"))?
+        };
+        let question = spec.ask.as_ref().map(|ask| {
+            let question = |scope: &Scope<'_>| expression::render_text(&ask.question, scope, limits);
+            self.evaluate(within, question, &what("the question"))
+        });
+        let cache_key = spec.cache.as_ref().map(|cache| {
+            let within = ScopeParts { inputs: Some(&inputs), locals, ..ScopeParts::default() };
+            let key = |scope: &Scope<'_>| expression::render_key(&cache.key, scope, limits);
+            self.evaluate(within, key, &what("the key of the cache"))
+        });
+        let mut wait = spec.wait.clone();
+        if let Some(wait) = &mut wait {
+            if let Some(until) = &mut wait.until {
+                let render = |scope: &Scope<'_>| expression::render_text(until, scope, limits);
+                *until = expression::literal_text(&self.evaluate(within, render, &what("the wait"))?);
+            }
+            if let Some(key) = &mut wait.key {
+                let template = Value::from(key.as_str()).into();
+                let render = |scope: &Scope<'_>| expression::render(&template, scope, limits);
+                let rendered = key_of(&self.evaluate(within, render, &what("the wait"))?);
+                // The wait of the item fails when it begins.
+                *key = rendered.map_or("{{ null }}".into(), |key| expression::literal_text(&key));
+            }
+        }
+        let (question, cache_key) = (question.transpose()?, cache_key.transpose()?);
+        Ok(RenderedItem { inputs, runs: true, question, wait, cache_key })
+    }
+
+    /// Renders the undo step of one item of a map.
+    ///
+    /// - `n`: its number, from 0.
+    /// - `done`: the inputs of the item, as literals, and its outputs.
+    pub(crate) fn undo_of_item(
+        self,
+        n: usize,
+        (inputs, outputs): (Option<&Json>, &Value),
+    ) -> Result<RenderedItem, Unrendered> {
+        let what = format!("the inputs of item {n} cannot be evaluated");
+        let literal = |inputs: &Json| {
+            let render = |scope: &Scope<'_>| expression::render(inputs, scope, self.limits);
+            self.evaluate(ScopeParts::default(), render, &what)
+        };
+        let inputs = inputs.map(literal).transpose()?.unwrap_or_default();
+        let (outputs, plan) = (outputs.clone().into(), plan_as_seen(self.state).into());
+        let locals = [("outputs", outputs), ("index", json!(n).into()), ("inputs", inputs), ("plan", plan)];
+        self.item(&locals)
+    }
+
+    /// Renders a text of the step.
+    pub(crate) fn text(self, text: &str) -> Result<String, Unrendered> {
+        let what = format!("`{text}` cannot be rendered");
+        self.evaluate_own(|scope| expression::render_text(text, scope, self.limits), &what)
+    }
+
+    /// Renders the key of a wait: a text or a whole number. `None` for any other value.
+    pub(crate) fn wait_key(self, key: &str) -> Result<Option<String>, Unrendered> {
+        let (what, template) = (format!("`{key}` cannot be rendered"), Value::from(key).into());
+        let render = |scope: &Scope<'_>| expression::render(&template, scope, self.limits);
+        Ok(key_of(&self.evaluate_own(render, &what)?))
+    }
+
+    /// Renders the key of a step's cache; the key may use the rendered inputs.
+    pub(crate) fn key(self, text: &str) -> Result<String, Unrendered> {
+        let what = format!("`{text}` cannot be rendered");
+        let inputs = if expression::sees_inputs(text) { Some(self.inputs()?) } else { None };
+        let within = ScopeParts { inputs: inputs.as_ref(), ..ScopeParts::default() };
+        self.evaluate(within, |scope| expression::render_key(text, scope, self.limits), &what)
+    }
+
+    /// Evaluates the step's condition; a step without one is true.
+    pub(crate) fn condition(self) -> Result<bool, Unrendered> {
+        let spec = self.state.plan.step(self.i);
+        let Some(when) = spec.when.as_ref().filter(|_| !is_of_item(spec)) else { return Ok(true) };
+        let what = format!("the condition `{when}` cannot be evaluated");
+        self.evaluate_own(|scope| expression::is_true(when, scope, self.limits), &what)
+    }
+
+    /// Evaluates an expression that sees the goal, the step's dependencies, all final steps and the names of its step.
+    fn evaluate_own<T>(
+        self,
+        evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
+        what: &str,
+    ) -> Result<T, Unrendered> {
+        let names = self.own_names(None)?;
+        self.evaluate(ScopeParts { locals: &names, ..ScopeParts::default() }, evaluate, what)
+    }
+
+    /// What the expressions of a step see besides `goal` and `steps`: `iteration` and `previous` in a loop; `plan` in a
+    /// clean-up step, and in an undo step the `inputs` and `outputs` of the step that it undoes.
+    ///
+    /// - `undone`: what is undone of the step, when its undo step reads its inputs.
+    fn own_names(self, undone: Option<&DoneWork>) -> Result<Vec<(&'static str, Json)>, Unrendered> {
+        let Self { state, i, .. } = self;
+        let (spec, step) = (state.plan.step(i), &state.steps[i]);
+        let mut names: Vec<(&'static str, Json)> = Vec::new();
+        if spec.repeat.is_some() {
+            let iteration = undone.map_or_else(|| step.iterations().current(), |work| work.iteration);
+            let previous = match undone {
+                Some(_) => state.outputs_of_iteration(i, iteration - 1),
+                None => step.iterations().previous(),
+            };
+            let outputs = previous.map_or_else(|| json!({}), Json::value);
+            names.push(("iteration", json!(iteration).into()));
+            names.push(("previous", json!({"outputs": outputs}).into()));
+        }
+        if !spec.is_cleanup() {
+            return Ok(names);
+        }
+        names.push(("plan", plan_as_seen(state).into()));
+        if spec.undoes_map() {
+            return Ok(names);
+        }
+        if let Some(target) = spec.undoes.as_ref().and_then(|id| state.graph.find(id.as_str())) {
+            names.push(("outputs", state.undone_outputs(i).cloned().unwrap_or_default()));
+            names.push(("inputs", Self { i: target, ..self }.inputs_for(i)?));
+        }
+        Ok(names)
+    }
+
+    /// Evaluates an expression that sees the goal, the step's dependencies, all final steps and what is `within` its step.
+    /// Its failure is permanent.
+    fn evaluate<T>(
+        self,
+        within: ScopeParts<'_>,
+        evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
+        what: &str,
+    ) -> Result<T, Unrendered> {
+        let Self { state, i, .. } = self;
+        let goal = &state.accepted.goal;
+        let dependencies = &state.plan.step(i).dependencies;
+        let look = |id: &str| {
+            let step = &state.steps[state.graph.find(id)?];
+            if let Some(sent) = within.sent {
+                // A revision may have taken the step out since, and its dependencies with it.
+                return Some(if step.ended() > sent.seq { open_step() } else { scoped(step) });
+            }
+            let seen = step.status().is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
+            seen.then(|| scoped(step))
+        };
+        let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(within.reader.unwrap_or(i))));
+        let scope = scope.with_meter(&state.meter);
+        let step = &state.steps[i];
+        let now_ms = match within.sent {
+            Some(sent) => sent.ms,
+            None if step.status().is_in_flight() => step.queued_ms(),
+            None => self.now_ms,
+        };
+        let scope = scope.with_inputs(within.inputs).with_locals(within.locals).with_now(now_ms);
+        evaluate(&scope).map_err(|e| {
+            if e.code == PAYLOAD_NEEDED {
+                return Unrendered::Needs(e.payloads);
+            }
+            let message = format!("{what}: {}", e.message);
+            Unrendered::Failed(Failure::new(FailureClass::Permanent, e.code, message))
+        })
+    }
+}
+
+/// What an expression sees besides the goal and the steps.
+#[derive(Clone, Copy, Default)]
+struct ScopeParts<'a> {
+    /// The step's own inputs.
+    inputs: Option<&'a Json>,
+    locals: &'a [(&'a str, Json)],
+    /// The step that loads stored payloads, when it is another one.
+    reader: Option<StepIndex>,
+    /// What it undoes was sent then: it sees what that saw.
+    sent: Option<Sent>,
 }
 
 /// The parts of a map's step that differ from item to item.
@@ -130,87 +327,6 @@ impl RenderedItem {
         let texts = wait.into_iter().flatten().chain([&self.question, &self.cache_key]);
         self.inputs.text().len() + texts.flatten().map(String::len).sum::<usize>()
     }
-}
-
-/// Renders one item of a map.
-///
-/// - `locals`: `item`, `index`, and the item by its other name.
-pub(crate) fn item(
-    state: &PlanState,
-    i: StepIndex,
-    now_ms: u64,
-    locals: &[(&str, Json)],
-    limits: &Limits,
-) -> Result<RenderedItem, Unrendered> {
-    let spec = state.plan.step(i);
-    let place = format!("item {} of the map", locals.get(1).map_or("", |(_, index)| index.text()));
-    let what = |part: &str| format!("{part} of {place} cannot be evaluated");
-    let within = ScopeParts { locals, ..ScopeParts::at(now_ms) };
-    let runs = match &spec.when {
-        Some(when) if is_of_item(spec) => {
-            let condition = |scope: &Scope<'_>| expression::is_true(when, scope, limits);
-            with_scope_and(state, i, within, condition, &what("the condition"))?
-        }
-        Some(_) | None => true,
-    };
-    if !runs {
-        // Nothing that the condition guards is evaluated.
-        return Ok(RenderedItem::passed_over(spec));
-    }
-    let inputs = if expression::is_plain(spec.inputs.text()) {
-        spec.inputs.clone()
-    } else {
-        let inputs = |scope: &Scope<'_>| expression::render(&spec.inputs, scope, limits);
-        with_scope_and(state, i, within, inputs, &what("the inputs"))?
-    };
-    let question = spec.ask.as_ref().map(|ask| {
-        let question = |scope: &Scope<'_>| expression::render_text(&ask.question, scope, limits);
-        with_scope_and(state, i, within, question, &what("the question"))
-    });
-    let cache_key = spec.cache.as_ref().map(|cache| {
-        let within = ScopeParts { inputs: Some(&inputs), locals, ..ScopeParts::at(now_ms) };
-        let key = |scope: &Scope<'_>| expression::render_key(&cache.key, scope, limits);
-        with_scope_and(state, i, within, key, &what("the key of the cache"))
-    });
-    let mut wait = spec.wait.clone();
-    if let Some(wait) = &mut wait {
-        if let Some(until) = &mut wait.until {
-            let render = |scope: &Scope<'_>| expression::render_text(until, scope, limits);
-            *until = expression::literal_text(&with_scope_and(state, i, within, render, &what("the wait"))?);
-        }
-        if let Some(key) = &mut wait.key {
-            let template = Value::from(key.as_str()).into();
-            let render = |scope: &Scope<'_>| expression::render(&template, scope, limits);
-            let rendered = key_of(&with_scope_and(state, i, within, render, &what("the wait"))?);
-            // The wait of the item fails when it begins.
-            *key = rendered.map_or("{{ null }}".into(), |key| expression::literal_text(&key));
-        }
-    }
-    let (question, cache_key) = (question.transpose()?, cache_key.transpose()?);
-    Ok(RenderedItem { inputs, runs: true, question, wait, cache_key })
-}
-
-/// Renders the undo step of one item of a map.
-///
-/// - `n`: its number, from 0.
-/// - `done`: the inputs of the item, as literals, and its outputs.
-pub(crate) fn undo_of_item(
-    state: &PlanState,
-    i: StepIndex,
-    now_ms: u64,
-    n: usize,
-    (inputs, outputs): (Option<&Json>, &Value),
-    limits: &Limits,
-) -> Result<RenderedItem, Unrendered> {
-    let what = format!("the inputs of item {n} cannot be evaluated");
-    let literal = |inputs: &Json| {
-        let render = |scope: &Scope<'_>| expression::render(inputs, scope, limits);
-        with_scope_and(state, i, ScopeParts::at(now_ms), render, &what)
-    };
-    let inputs = inputs.map(literal).transpose()?.unwrap_or_default();
-    let (outputs, plan) = (outputs.clone().into(), plan_as_seen(state).into());
-    let locals = [("outputs", outputs), ("index", json!(n).into()), ("inputs", inputs), ("plan", plan)];
-    item(state, i, now_ms, &locals, limits)
 }
 
 /// Whether the condition of a map is about each item, and not about the whole map.
@@ -250,59 +366,12 @@ fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
     Value::Object(fields).into()
 }
 
-/// Renders a text of the step.
-pub(crate) fn text(
-    state: &PlanState,
-    i: StepIndex,
-    now_ms: u64,
-    text: &str,
-    limits: &Limits,
-) -> Result<String, Unrendered> {
-    let what = format!("`{text}` cannot be rendered");
-    with_own_names(state, i, now_ms, limits, |scope| expression::render_text(text, scope, limits), &what)
-}
-
-/// Renders the key of a wait: a text or a whole number. `None` for any other value.
-pub(crate) fn wait_key(
-    state: &PlanState,
-    i: StepIndex,
-    now_ms: u64,
-    key: &str,
-    limits: &Limits,
-) -> Result<Option<String>, Unrendered> {
-    let (what, template) = (format!("`{key}` cannot be rendered"), Value::from(key).into());
-    let render = |scope: &Scope<'_>| expression::render(&template, scope, limits);
-    Ok(key_of(&with_own_names(state, i, now_ms, limits, render, &what)?))
-}
-
 fn key_of(value: &Json) -> Option<String> {
     match value.value() {
         Value::String(text) => Some(text),
         Value::Number(number) if number.is_u64() || number.is_i64() => Some(number.to_string()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
     }
-}
-
-/// Renders the key of a step's cache; the key may use the rendered inputs.
-pub(crate) fn key(
-    state: &PlanState,
-    i: StepIndex,
-    now_ms: u64,
-    text: &str,
-    limits: &Limits,
-) -> Result<String, Unrendered> {
-    let what = format!("`{text}` cannot be rendered");
-    let inputs = if expression::sees_inputs(text) { Some(inputs(state, i, now_ms, limits)?) } else { None };
-    let within = ScopeParts { inputs: inputs.as_ref(), ..ScopeParts::at(now_ms) };
-    with_scope_and(state, i, within, |scope| expression::render_key(text, scope, limits), &what)
-}
-
-/// Evaluates the step's condition; a step without one is true.
-pub(crate) fn condition(state: &PlanState, i: StepIndex, now_ms: u64, limits: &Limits) -> Result<bool, Unrendered> {
-    let spec = state.plan.step(i);
-    let Some(when) = spec.when.as_ref().filter(|_| !is_of_item(spec)) else { return Ok(true) };
-    let what = format!("the condition `{when}` cannot be evaluated");
-    with_own_names(state, i, now_ms, limits, |scope| expression::is_true(when, scope, limits), &what)
 }
 
 /// Evaluates the expression of a success criterion; it sees the goal and every final step.
@@ -339,58 +408,6 @@ fn open_step() -> ScopedStep<'static> {
     ScopedStep { status: StepStatus::Pending, partial: false, outputs: None, failure: None }
 }
 
-/// Evaluates an expression that sees the goal, the step's dependencies, all final steps and the names of its step. Its
-/// failure is permanent.
-fn with_own_names<T>(
-    state: &PlanState,
-    i: StepIndex,
-    now_ms: u64,
-    limits: &Limits,
-    evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
-    what: &str,
-) -> Result<T, Unrendered> {
-    let names = own_names(state, i, None, now_ms, limits)?;
-    let within = ScopeParts { locals: &names, ..ScopeParts::at(now_ms) };
-    with_scope_and(state, i, within, evaluate, what)
-}
-
-/// What the expressions of a step see besides `goal` and `steps`: `iteration` and `previous` in a loop; `plan` in a
-/// clean-up step, and in an undo step the `inputs` and `outputs` of the step that it undoes.
-///
-/// - `undone`: what is undone of the step, when its undo step reads its inputs.
-fn own_names(
-    state: &PlanState,
-    i: StepIndex,
-    undone: Option<&DoneWork>,
-    now_ms: u64,
-    limits: &Limits,
-) -> Result<Vec<(&'static str, Json)>, Unrendered> {
-    let (spec, step) = (state.plan.step(i), &state.steps[i]);
-    let mut names: Vec<(&'static str, Json)> = Vec::new();
-    if spec.repeat.is_some() {
-        let iteration = undone.map_or_else(|| step.iterations().current(), |work| work.iteration);
-        let previous = match undone {
-            Some(_) => state.outputs_of_iteration(i, iteration - 1),
-            None => step.iterations().previous(),
-        };
-        let outputs = previous.map_or_else(|| json!({}), Json::value);
-        names.push(("iteration", json!(iteration).into()));
-        names.push(("previous", json!({"outputs": outputs}).into()));
-    }
-    if !spec.is_cleanup() {
-        return Ok(names);
-    }
-    names.push(("plan", plan_as_seen(state).into()));
-    if spec.undoes_map() {
-        return Ok(names);
-    }
-    if let Some(target) = spec.undoes.as_ref().and_then(|id| state.graph.find(id.as_str())) {
-        names.push(("outputs", state.undone_outputs(i).cloned().unwrap_or_default()));
-        names.push(("inputs", inputs_for(state, target, i, now_ms, limits)?));
-    }
-    Ok(names)
-}
-
 /// What a clean-up step sees of its plan: the outcome, or that it runs while the step undoes what a revision removed.
 fn plan_as_seen(state: &PlanState) -> Value {
     match state.cleanup.run() {
@@ -399,64 +416,6 @@ fn plan_as_seen(state: &PlanState) -> Value {
         }
         None => json!({"status": state.status, "failure": null, "reason": ""}),
     }
-}
-
-/// What an expression sees besides the goal and the steps.
-#[derive(Clone, Copy, Default)]
-struct ScopeParts<'a> {
-    /// The step's own inputs.
-    inputs: Option<&'a Json>,
-    locals: &'a [(&'a str, Json)],
-    /// The step that loads stored payloads, when it is another one.
-    reader: Option<StepIndex>,
-    /// What it undoes was sent then: it sees what that saw.
-    sent: Option<Sent>,
-    /// Unix milliseconds.
-    now_ms: u64,
-}
-
-impl ScopeParts<'_> {
-    fn at(now_ms: u64) -> Self {
-        Self { now_ms, ..Self::default() }
-    }
-}
-
-/// Evaluates an expression that sees the goal, the step's dependencies, all final steps and what is `within` its step.
-/// Its failure is permanent.
-fn with_scope_and<T>(
-    state: &PlanState,
-    i: StepIndex,
-    within: ScopeParts<'_>,
-    evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
-    what: &str,
-) -> Result<T, Unrendered> {
-    let goal = &state.accepted.goal;
-    let dependencies = &state.plan.step(i).dependencies;
-    let look = |id: &str| {
-        let step = &state.steps[state.graph.find(id)?];
-        if let Some(sent) = within.sent {
-            // A revision may have taken the step out since, and its dependencies with it.
-            return Some(if step.ended() > sent.seq { open_step() } else { scoped(step) });
-        }
-        let seen = step.status().is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
-        seen.then(|| scoped(step))
-    };
-    let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(within.reader.unwrap_or(i))));
-    let scope = scope.with_meter(&state.meter);
-    let step = &state.steps[i];
-    let now_ms = match within.sent {
-        Some(sent) => sent.ms,
-        None if step.status().is_in_flight() => step.queued_ms(),
-        None => within.now_ms,
-    };
-    let scope = scope.with_inputs(within.inputs).with_locals(within.locals).with_now(now_ms);
-    evaluate(&scope).map_err(|e| {
-        if e.code == PAYLOAD_NEEDED {
-            return Unrendered::Needs(e.payloads);
-        }
-        let message = format!("{what}: {}", e.message);
-        Unrendered::Failed(Failure::new(FailureClass::Permanent, e.code, message))
-    })
 }
 
 /// The failure of a payload that is asked for and cannot be had.

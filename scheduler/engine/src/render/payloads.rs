@@ -151,7 +151,7 @@ impl Turn<'_> {
             self.effects.push(Effect::AskHooks { step: Some(i) });
         } else if status == StepStatus::Running
             && is_plan
-            && let Ok(inputs) = render::inputs(self.state, i, self.now_ms, &self.context.limits)
+            && let Ok(inputs) = self.expressions(i).inputs()
         {
             self.requests.push(self.state.sub_plan(i, &inputs));
         }

@@ -63,7 +63,7 @@ impl Turn<'_> {
         let plan = if self.state.plan.step(i).undoes_map() {
             self.undo_of_items(i, map)?
         } else {
-            let items = render::for_each(self.state, i, self.now_ms, map, &self.context.limits)?;
+            let items = self.expressions(i).for_each(map)?;
             let groups = self.groups_of(map, &items).map_err(Unrendered::Failed)?;
             self.items_of(i, map, &groups)?
         };
@@ -93,7 +93,7 @@ impl Turn<'_> {
             let output = if work.unknown { None } else { outputs.get(n) }.unwrap_or(&Value::Null);
             let output = if output.is_null() { &json!({}) } else { output };
             let done = (item.map(|item| &item.inputs), output);
-            let rendered = render::undo_of_item(self.state, i, self.now_ms, n, done, limits)?;
+            let rendered = self.expressions(i).undo_of_item(n, done)?;
             bytes.add(&rendered).map_err(Unrendered::Failed)?;
             // The undo step of one agent is that of the others too.
             let is_same = item.is_none_or(|item| item.agent_type == template.agent_type);
@@ -168,7 +168,7 @@ impl Turn<'_> {
         let mut steps = Vec::with_capacity(items.len());
         for (n, item) in items.iter().enumerate() {
             let locals = locals(map, n, item);
-            let rendered = render::item(self.state, i, self.now_ms, &locals, limits)?;
+            let rendered = self.expressions(i).item(&locals)?;
             bytes.add(&rendered).map_err(Unrendered::Failed)?;
             let ask = template.ask.as_ref().zip(rendered.question);
             let cache = template.cache.as_ref().zip(rendered.cache_key);

@@ -33,7 +33,7 @@ use crate::state::StepState;
 use crate::sub_plan::family::FamilyRequest;
 use crate::sub_plan::kept_plans::release;
 use crate::token::TokenKey;
-use crate::{Command, PlanState, Rejection, render};
+use crate::{Command, PlanState, Rejection};
 
 impl Turn<'_> {
     /// Starts the sub-plan of a ready step.
@@ -46,7 +46,7 @@ impl Turn<'_> {
         if !self.expand(i) {
             return;
         }
-        let inputs = match render::inputs(self.state, i, self.now_ms, &self.context.limits) {
+        let inputs = match self.expressions(i).inputs() {
             Ok(inputs) => inputs,
             Err(why) => return self.put_off(i, why),
         };

@@ -9,7 +9,7 @@ use crate::attempt::report::Spent;
 use crate::budget::work_limit::part_work_max;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::render::{self, Unrendered};
+use crate::render::Unrendered;
 
 /// Shares of the work of one part of a decision, of which `until` has one: many iterations may end in one turn.
 const UNTIL_SHARE: u64 = 16;
@@ -47,7 +47,7 @@ impl Turn<'_> {
     fn is_done_repeating(&mut self, i: StepIndex, until: &str, outputs: Json) -> Result<bool, Unrendered> {
         let limits = &self.context.limits;
         self.state.meter.begin(part_work_max(limits) / UNTIL_SHARE);
-        let is_done = render::until(self.state, i, self.now_ms, until, outputs, limits);
+        let is_done = self.expressions(i).until(until, outputs);
         self.count_work(0);
         self.state.meter.begin(part_work_max(&self.context.limits));
         is_done

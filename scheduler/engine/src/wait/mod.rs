@@ -22,7 +22,7 @@ use crate::attempt::output_check::schema_mismatch;
 use crate::attempt::report::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::render::{self, Unrendered};
+use crate::render::Unrendered;
 use crate::sub_plan::family::FamilyRequest;
 use crate::wait::awaited_event::AwaitedEvent;
 use crate::{PlanState, Rejection};
@@ -62,7 +62,7 @@ impl Turn<'_> {
         let due_ms = match (wait.for_ms, &wait.until) {
             (Some(for_ms), _) => self.after(for_ms),
             (None, Some(until)) => {
-                let text = render::text(self.state, i, self.now_ms, until, &self.context.limits)?;
+                let text = self.expressions(i).text(until)?;
                 rendered_time_ms(&text, wait.tz.as_deref())
                     .map_err(|why| failed("WAIT_TIME_INVALID", format!("`until` gives `{}`: {why}", quoted(&text))))?
             }
@@ -83,7 +83,7 @@ impl Turn<'_> {
 
     fn event_wait(&self, i: StepIndex, wait: &StepWait, event: &str) -> Result<StepWaitStarted, Unrendered> {
         let key = match &wait.key {
-            Some(key) => match render::wait_key(self.state, i, self.now_ms, key, &self.context.limits)? {
+            Some(key) => match self.expressions(i).wait_key(key)? {
                 Some(key) => key,
                 None => {
                     let message = format!("`key` is `{}`, which gives neither a text nor a whole number", quoted(key));
