@@ -179,7 +179,9 @@ impl PlanState {
         match self.plan.definition().strategy {
             Strategy::Sequential => !self.runs_in_engine(i) && self.step_in_turn() == Some(i),
             // Waits and steps that hold a plan take no place.
-            Strategy::Adaptive | Strategy::Parallel if self.is_limited() => !self.is_wait(i) && !self.starts_plan(i),
+            Strategy::Adaptive | Strategy::Parallel if self.is_limited() => {
+                self.plan.step(i).kind != StepKind::Wait && !self.plan.step(i).starts_plan()
+            }
             Strategy::Adaptive | Strategy::Parallel => !self.runs_in_engine(i),
         }
     }
@@ -221,19 +223,6 @@ impl PlanState {
     /// Whether the number of its steps in flight is limited.
     fn is_limited(&self) -> bool {
         self.plan.definition().strategy == Strategy::Adaptive || self.plan.definition().max_parallel.is_some()
-    }
-
-    fn starts_plan(&self, i: StepIndex) -> bool {
-        self.plan.step(i).starts_plan()
-    }
-
-    /// Whether there may be a step for [`Self::next_engine_step`].
-    pub(crate) fn has_ready_engine_steps(&self) -> bool {
-        self.ready.has_engine_step()
-    }
-
-    fn is_wait(&self, i: StepIndex) -> bool {
-        self.plan.step(i).kind == StepKind::Wait
     }
 
     /// Whether this ready `plan` step may start beside the steps in flight.

@@ -1,7 +1,7 @@
 //! Requests of people and programs to a running plan, and the plan's timer.
 
 use goalmill_common::command::Verb;
-use goalmill_common::event::{PlanEvent, Reason, ReplanTriggered, StepCompleted, StepEvent};
+use goalmill_common::event::{PlanEvent, Reason, ReplanTriggered, SkipCause, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
@@ -38,15 +38,16 @@ impl Turn<'_> {
             Verb::CorrectGoal { correction, reason } => self.correct_goal(*correction, reason),
             Verb::AnswerQuestion { question, answer, reason } => self.answer_question(&question, answer, reason),
             Verb::RetryStep { step, reason: _ } => self.retry_step(&step),
-            Verb::SkipStep { step, reason } => {
-                let i = self.open_step(&step)?;
-                self.skip_manually(i, reason);
-                self.propagate();
-                Ok(())
-            }
             Verb::CompleteStep { step, outputs, reason: _ } => self.complete_manually(&step, outputs),
             Verb::ReportCallback { step, attempt, report } => self.receive_callback(&step, attempt, *report),
             Verb::SendEvent { event, waiting_only } => self.receive_event(*event, waiting_only),
+            Verb::SkipStep { step, reason } => {
+                let i = self.open_step(&step)?;
+                self.cancel_attempt(i);
+                self.skip(i, SkipCause::Person, reason);
+                self.propagate();
+                Ok(())
+            }
             Verb::ApproveStep { step, reason } => {
                 let i = self.awaiting_step(&step)?;
                 self.approve_step(i, reason);
@@ -146,8 +147,7 @@ impl Turn<'_> {
             return Err(not_allowed(failure.message));
         }
         self.cancel_attempt(i);
-        let completed = StepCompleted { outputs, ..StepCompleted::default() };
-        self.emit_step(i, StepEvent::Completed(Box::new(completed)));
+        self.emit_completed(i, outputs);
         self.propagate();
         Ok(())
     }

@@ -185,7 +185,7 @@ impl Turn<'_> {
     }
 
     fn start(&mut self, mut planned: Planned, fork: Option<Box<Fork>>, open: bool) {
-        if planned.plan.approve.is_none() && self.wants_approval() {
+        if planned.plan.approve.is_none() && self.state.accepted.goal.planning.require_approval {
             planned.plan.approve = Some(Approval::default());
         }
         let confidence = confidence_of(&planned);
@@ -227,11 +227,6 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
         self.ask_plan_hooks(HookPoint::OnPlanApproved);
         true
-    }
-
-    /// Whether the goal requires the approval of its plan.
-    fn wants_approval(&self) -> bool {
-        self.state.accepted.goal.planning.require_approval
     }
 
     /// Starts the first steps. A fork may be replanned first.

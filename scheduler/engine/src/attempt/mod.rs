@@ -12,7 +12,7 @@ pub(crate) mod step_run;
 pub(crate) mod step_state;
 pub(crate) mod told_to_wait;
 
-use goalmill_common::event::{SkipCause, StepCompleted, StepEvent, StepQueued};
+use goalmill_common::event::{StepCompleted, StepEvent, StepQueued};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
@@ -104,7 +104,13 @@ impl Turn<'_> {
             self.fail_dispatch(i, failure);
             return Ok(());
         }
-        if let Some(failure) = self.refused_by_card(i).or_else(|| self.cannot_afford(i)) {
+        // Cards change after a plan is routed, and some agent types get theirs later.
+        let refused = self
+            .state
+            .queue(i)
+            .zip(self.state.action(i))
+            .and_then(|(queue, action)| self.context.cards.refusal(queue, action));
+        if let Some(failure) = refused.or_else(|| self.cannot_afford(i)) {
             self.fail_dispatch(i, failure);
             return Ok(());
         }
@@ -116,12 +122,6 @@ impl Turn<'_> {
             Err(why) => self.put_off_dispatch(i, why),
         }
         Ok(())
-    }
-
-    /// Why the agent type of a step must not do its action: cards change after a plan is routed, and some agent types get
-    /// theirs later.
-    fn refused_by_card(&self, i: StepIndex) -> Option<Failure> {
-        self.context.cards.refusal(self.state.queue(i)?, self.state.action(i)?)
     }
 
     /// Sends a step to a worker after a cache miss.
@@ -180,6 +180,19 @@ impl Turn<'_> {
         let outputs = self.with_loaded(i, outputs);
         let spec = self.state.plan.step(i);
         output_check::check_outputs(spec, &outputs, &self.context.limits)
+    }
+
+    /// Completes a step without an attempt, if the outputs are what it declares.
+    pub(crate) fn complete_with(&mut self, i: StepIndex, outputs: Json) {
+        match self.output_mismatch(i, &outputs) {
+            Some(failure) => self.give_up(i, failure, Spent::default()),
+            None => self.emit_completed(i, outputs),
+        }
+    }
+
+    pub(crate) fn emit_completed(&mut self, i: StepIndex, outputs: Json) {
+        let completed = StepCompleted { outputs, ..StepCompleted::default() };
+        self.emit_step(i, StepEvent::Completed(Box::new(completed)));
     }
 
     /// Completes an inline step: its inputs are its outputs.
@@ -250,12 +263,6 @@ impl Turn<'_> {
         } else {
             self.fail_attempt(i, failure, Spent::default());
         }
-    }
-
-    /// Skips a step on request.
-    pub(crate) fn skip_manually(&mut self, i: StepIndex, reason: String) {
-        self.cancel_attempt(i);
-        self.skip(i, SkipCause::Person, reason);
     }
 }
 

@@ -10,8 +10,9 @@ use crate::people::decider::Decider;
 /// Where a step stands. What belongs to a status is forgotten with it.
 ///
 /// - `due_ms`: when the status ends in any case, Unix milliseconds; 0 for never.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum StepRun {
+    #[default]
     Pending,
     Blocked {
         reason: Box<str>,

@@ -21,7 +21,7 @@ use crate::sub_plan::iterations::Iterations;
 use crate::wait::awaited_event::AwaitedEvent;
 
 /// The state of one step: where it stands, and what outlives that. Kept small: what few steps need is in `details`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StepState {
     run: StepRun,
     dependencies: Dependencies,
@@ -80,22 +80,7 @@ static NO_DETAILS: LazyLock<StepDetails> = LazyLock::new(StepDetails::default);
 impl StepState {
     /// - `dependencies`: how many are open.
     pub(crate) fn new(dependencies: u32) -> Self {
-        Self {
-            run: StepRun::Pending,
-            dependencies: Dependencies::new(dependencies, 0),
-            attempt: 0,
-            failures: 0,
-            lost: 0,
-            edition: 0,
-            fallback: false,
-            partial: false,
-            queued_ms: 0,
-            started_ms: 0,
-            worker: None,
-            sent: 0,
-            ended: 0,
-            details: None,
-        }
+        Self { dependencies: Dependencies::new(dependencies, 0), ..Self::default() }
     }
 
     /// Folds an event that [`crate::step_transition`] allows.
@@ -108,7 +93,7 @@ impl StepState {
         self.attempt = attempt;
         self.fold_attempt(time_ms, event);
         self.fold_rest(event);
-        self.run = mem::replace(&mut self.run, StepRun::Pending).after(event, time_ms);
+        self.run = mem::take(&mut self.run).after(event, time_ms);
         if self.ended == 0 && self.status().is_final() {
             self.ended = seq;
         }
@@ -269,7 +254,7 @@ impl StepState {
             let StepDetails { failure, may_have_acted, .. } = *details;
             Box::new(StepDetails { failure, may_have_acted, ..StepDetails::default() })
         });
-        *self = Self { attempt, edition, queued_ms, sent, details, ..Self::new(0) };
+        *self = Self { attempt, edition, queued_ms, sent, details, ..Self::default() };
     }
 
     /// A revision passes the step over. Older logs have no event for it.

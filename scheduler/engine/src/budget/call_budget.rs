@@ -39,8 +39,9 @@ impl PlanState {
         };
         let step = &self.steps[i];
         let keeps = given.is_none() && (step.status().is_in_flight() || step.run().awaits_plan());
-        if !keeps {
-            self.release_grant(i);
+        // What an attempt that has ended did not use is given back.
+        if !keeps && let Some(grant) = self.steps[i].set_grant(None) {
+            self.reservations.remove_grant(&grant);
         }
         if let Some(left) = given {
             let estimates = self.plan.step(i).estimates;
@@ -63,13 +64,6 @@ impl PlanState {
         self.reservations.add_grant(&after);
         self.reservations.remove_grant(&before);
         self.steps[i].set_grant(Some(after));
-    }
-
-    /// Gives back what an attempt that has ended did not use.
-    pub(crate) fn release_grant(&mut self, i: StepIndex) {
-        if let Some(grant) = self.steps[i].set_grant(None) {
-            self.reservations.remove_grant(&grant);
-        }
     }
 
     /// What is neither used nor reserved by others than this step: of the budget, and of hard constraints.

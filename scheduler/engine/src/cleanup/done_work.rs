@@ -248,7 +248,7 @@ impl PlanState {
     }
 
     /// The step that an undo step undoes.
-    fn undone_step(&self, undo: StepIndex) -> Option<StepIndex> {
+    pub(crate) fn undone_step(&self, undo: StepIndex) -> Option<StepIndex> {
         self.plan.step(undo).undoes.as_ref().and_then(|id| self.graph.find(id.as_str()))
     }
 

@@ -142,8 +142,7 @@ impl Turn<'_> {
         } else if self.state.undone(i) == 0 || self.state.steps[i].attempt() == 0 {
             self.skip(i, SkipCause::Condition, reason);
         } else {
-            let completed = StepCompleted { outputs: Json::empty_object(), ..StepCompleted::default() };
-            self.emit_step(i, StepEvent::Completed(Box::new(completed)));
+            self.emit_completed(i, Json::empty_object());
         }
     }
 
@@ -154,9 +153,7 @@ impl Turn<'_> {
                 return self.finished.clear();
             }
             if let Some(i) = self.finished.pop_front() {
-                for place in self.state.graph.dependent_range(i) {
-                    self.try_unlock(self.state.graph.dependent_at(place));
-                }
+                self.unlock_dependents(i);
                 if self.state.plan.step(i).undoes.is_some() {
                     self.unlock_cleanup();
                 }
@@ -288,7 +285,7 @@ impl PlanState {
             return Vec::new();
         }
         let own = self.open_cleanup().filter_map(|i| {
-            let target = self.graph.find(self.plan.step(i).undoes.as_ref()?.as_str())?;
+            let target = self.undone_step(i)?;
             self.is_undone_by(target, i).then(|| (self.steps[target].sent(), false, i))
         });
         // What the plan of a step did is undone before what the undo step of the step itself undoes. A plan that has not
@@ -325,8 +322,7 @@ impl PlanState {
 
     /// Whether it is the undo step of a step that a revision removed.
     pub(crate) fn undoes_removed(&self, i: StepIndex) -> bool {
-        let undone = self.plan.step(i).undoes.as_ref().and_then(|id| self.graph.find(id.as_str()));
-        undone.is_some_and(|undone| self.steps[undone].status() == StepStatus::Revised)
+        self.undone_step(i).is_some_and(|undone| self.steps[undone].status() == StepStatus::Revised)
     }
 
     /// The undo steps of steps that a revision removes: the last one that began first.

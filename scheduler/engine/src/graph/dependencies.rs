@@ -1,7 +1,7 @@
 //! How far the dependencies of a step are.
 
 /// The dependencies of a step that are open, and those that are satisfied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dependencies {
     open: u32,
     met: u32,

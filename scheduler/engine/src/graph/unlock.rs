@@ -40,9 +40,7 @@ impl Turn<'_> {
                 return self.advance_cleanup();
             }
             if let Some(i) = self.finished.pop_front() {
-                for place in self.state.graph.dependent_range(i) {
-                    self.try_unlock(self.state.graph.dependent_at(place));
-                }
+                self.unlock_dependents(i);
                 if self.state.plan.step(i).undoes.is_some() {
                     self.unlock_after_undo();
                 }
@@ -64,6 +62,12 @@ impl Turn<'_> {
                 return self.request_next_part();
             }
             self.complete();
+        }
+    }
+
+    pub(crate) fn unlock_dependents(&mut self, i: StepIndex) {
+        for place in self.state.graph.dependent_range(i) {
+            self.try_unlock(self.state.graph.dependent_at(place));
         }
     }
 
@@ -164,8 +168,7 @@ impl Turn<'_> {
 
     /// Runs one ready step that needs no worker. Returns whether there was one.
     pub(crate) fn run_next_engine_step(&mut self) -> bool {
-        if self.state.status != PlanStatus::Running || !self.state.has_ready_engine_steps() || !self.work.allows_more()
-        {
+        if self.state.status != PlanStatus::Running || !self.state.ready.has_engine_step() || !self.work.allows_more() {
             return false;
         }
         let Some(next) = self.state.next_engine_step() else { return false };

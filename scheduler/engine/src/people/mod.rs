@@ -9,8 +9,7 @@ pub(crate) mod waiting;
 
 use goalmill_common::command::GoalCorrection;
 use goalmill_common::event::{
-    GoalChanged, PlanEvent, PlanRejected, QuestionAnswered, Reason, StepAnswered, StepCompleted, StepEvent,
-    StepQuestion,
+    GoalChanged, PlanEvent, PlanRejected, QuestionAnswered, Reason, StepAnswered, StepEvent, StepQuestion,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
@@ -190,13 +189,7 @@ impl Turn<'_> {
         if !is_result {
             return self.try_unlock(i);
         }
-        match self.output_mismatch(i, &answer) {
-            Some(failure) => self.give_up(i, failure, Spent::default()),
-            None => {
-                let completed = StepCompleted { outputs: answer, ..StepCompleted::default() };
-                self.emit_step(i, StepEvent::Completed(Box::new(completed)));
-            }
-        }
+        self.complete_with(i, answer);
     }
 
     fn answer_plan_question(&mut self, id: String, answer: Json, by_default: bool, reason: String) {

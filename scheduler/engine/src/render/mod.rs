@@ -247,7 +247,7 @@ impl<'s> StepExpressions<'s> {
         if spec.undoes_map() {
             return Ok(names);
         }
-        if let Some(target) = spec.undoes.as_ref().and_then(|id| state.graph.find(id.as_str())) {
+        if let Some(target) = state.undone_step(i) {
             names.push(("outputs", state.undone_outputs(i).cloned().unwrap_or_default()));
             names.push(("inputs", Self { i: target, ..self }.inputs_for(i)?));
         }

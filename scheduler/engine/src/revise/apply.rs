@@ -92,7 +92,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
 
 /// Gives the steps the statuses that the revision gives them. The plan is still the former one.
 fn change_steps(state: &mut PlanState, delta: &Delta, time_ms: u64) {
-    state.steps.extend(delta.added.iter().map(|_| StepState::new(0)));
+    state.steps.extend(delta.added.iter().map(|_| StepState::default()));
     state.steps.iter_mut().for_each(StepState::unblock);
     for (i, after) in &delta.modified {
         let before = state.plan.defined(*i);
@@ -157,7 +157,7 @@ pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExte
     }
     if !staged.added.is_empty() {
         let (plan, graph) = merged(state, record.seq, &staged)?;
-        state.steps.extend(staged.added.iter().map(|_| StepState::new(0)));
+        state.steps.extend(staged.added.iter().map(|_| StepState::default()));
         replace_plan(state, plan, graph, &staged.phases);
     }
     state.revising.staged = None;

@@ -78,7 +78,7 @@ impl Turn<'_> {
     fn undo_of_items(&mut self, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
         let limits = &self.context.limits;
         let spec = self.state.plan.step(i);
-        let target = spec.undoes.as_ref().and_then(|id| self.state.graph.find(id.as_str()));
+        let target = self.state.undone_step(i);
         let outputs = target.and_then(|target| self.state.steps[target].outputs()).map(Json::value);
         let (Some(target), Some(Value::Array(outputs))) = (target, outputs) else { return Ok(Plan::default()) };
         let items = self.state.plan.step(target).plan.as_deref();

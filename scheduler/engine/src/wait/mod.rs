@@ -223,7 +223,7 @@ impl Turn<'_> {
     pub(crate) fn end_wait(&mut self, i: StepIndex) {
         let Some((event, key)) = self.state.awaited_event(i) else {
             let waited_until = rfc3339(self.state.steps[i].due_ms().unwrap_or_default());
-            return self.complete_wait(i, json!({ "waited_until": waited_until }).into());
+            return self.complete_with(i, json!({ "waited_until": waited_until }).into());
         };
         let message = format!("{} did not come in time", named_event(event, key));
         let failure = Failure::new(FailureClass::Timeout, "WAIT_TIMEOUT", message);
@@ -235,17 +235,7 @@ impl Turn<'_> {
                 let skipped = StepSkipped { reason, failure: Some(failure), ..StepSkipped::new(cause) };
                 self.emit_step(i, StepEvent::Skipped(Box::new(skipped)));
             }
-            OnTimeout::Default(outputs) => self.complete_wait(i, outputs),
-        }
-    }
-
-    fn complete_wait(&mut self, i: StepIndex, outputs: Json) {
-        match self.output_mismatch(i, &outputs) {
-            Some(failure) => self.give_up(i, failure, Spent::default()),
-            None => {
-                let completed = StepCompleted { outputs, ..StepCompleted::default() };
-                self.emit_step(i, StepEvent::Completed(Box::new(completed)));
-            }
+            OnTimeout::Default(outputs) => self.complete_with(i, outputs),
         }
     }
 }
