@@ -10,7 +10,7 @@ use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::graph::StepIndex;
 use crate::graph::dependencies::JoinState;
-use crate::people::waiting::Waiting;
+use crate::people::waiting::Reviser;
 use crate::state::{StepState, at};
 use crate::{PlanState, TokenKey};
 
@@ -56,7 +56,7 @@ impl PlanState {
 
     /// The failed step that a person decides about, while the plan waits for that.
     pub fn open_decision(&self) -> Option<&ReplanTriggered> {
-        if let Waiting::Decision { replan } = &self.waiting { Some(replan) } else { None }
+        self.waiting.replan().filter(|_| self.waiting.reviser() == Some(&Reviser::Decision))
     }
 
     /// The first event: goal, secret, source, deadline.

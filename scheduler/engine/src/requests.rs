@@ -14,7 +14,7 @@ use crate::Rejection;
 use crate::budget::BUDGET_EXCEEDED;
 use crate::decide::{Turn, not_allowed};
 use crate::graph::StepIndex;
-use crate::people::waiting::Waiting;
+use crate::people::waiting::{Reviser, Waiting};
 use crate::revise::trigger_of;
 
 /// A plan ends with this code when its deadline has passed.
@@ -188,11 +188,11 @@ impl Turn<'_> {
                 ApprovalDefault::Approve => self.approve("approval timed out".into()),
                 ApprovalDefault::Reject => self.reject("approval timed out".into()),
             },
-            Waiting::Planner { .. } | Waiting::Decision { .. } => {
+            Waiting::Replan { by: Reviser::Planner | Reviser::Decision, .. } => {
                 self.continue_without_revision("no revision came in time".into());
             }
-            Waiting::RevisionApproval { .. } => self.decide_revision_by_default(),
-            Waiting::Answer { .. } => self.answer_plan_by_default(),
+            Waiting::Replan { by: Reviser::Approval(_), .. } => self.decide_revision_by_default(),
+            Waiting::Replan { by: Reviser::Answer(_), .. } => self.answer_plan_by_default(),
             Waiting::Judgement { .. } => self.end_judgement(),
         }
     }

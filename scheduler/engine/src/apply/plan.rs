@@ -24,7 +24,7 @@ use crate::criteria::implied_criteria::implied_criteria;
 use crate::graph::phases::Phases;
 use crate::graph::running_plan::RunningPlan;
 use crate::graph::{PlanGraph, StepIndex};
-use crate::people::waiting::{PLANNER_MS, Waiting};
+use crate::people::waiting::{PLANNER_MS, Reviser, Waiting};
 use crate::revise;
 use crate::state::{Origin, PlanState, StepState, at};
 use crate::transitions::plan_transition;
@@ -227,7 +227,7 @@ fn replan(state: &mut PlanState, seq: u64, trigger: &ReplanTriggered) {
 
 fn propose(state: &mut PlanState, proposed: &RevisionProposed) {
     let replan = state.waiting.take_replan().unwrap_or_default();
-    state.waiting = Waiting::RevisionApproval { replan, proposed: Box::new(proposed.clone()) };
+    state.waiting = Waiting::Replan { replan, by: Reviser::Approval(Box::new(proposed.clone())) };
 }
 
 fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevised) -> Result<(), ReplayError> {
@@ -252,7 +252,7 @@ fn refuse(state: &mut PlanState, refused: &RevisionRefused) {
 
 fn ask(state: &mut PlanState, asked: &QuestionAsked) {
     let replan = state.waiting.take_replan().unwrap_or_default();
-    state.waiting = Waiting::Answer { replan, asked: Box::new(asked.clone()) };
+    state.waiting = Waiting::Replan { replan, by: Reviser::Answer(Box::new(asked.clone())) };
     state.revising.questions += 1;
     state.usage.add(asked.usage.cost, asked.usage.tokens);
 }

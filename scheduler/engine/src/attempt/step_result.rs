@@ -47,20 +47,16 @@ impl StepResult {
     ///
     /// - `errors`: what is missing in the outputs.
     pub(crate) fn kept(outputs: Json, errors: &[Failure]) -> Self {
-        let feedback = || Box::new(Feedback { errors: errors.to_vec(), ..Feedback::default() });
-        Self { outputs, feedback: (!errors.is_empty()).then(feedback) }
+        Self::new(outputs, Feedback { errors: errors.to_vec(), ..Feedback::default() })
     }
 
     pub(crate) fn of(completed: &StepCompleted) -> Self {
-        let StepCompleted { outputs, errors, suggested_adjustments: suggested, adjustments, .. } = completed;
-        let feedback = || {
-            Box::new(Feedback {
-                errors: errors.clone(),
-                suggested: suggested.clone(),
-                adjustments: adjustments.clone(),
-            })
-        };
-        let has_more = !errors.is_empty() || !suggested.is_empty() || adjustments.is_some();
-        Self { outputs: outputs.clone(), feedback: has_more.then(feedback) }
+        let (errors, suggested) = (completed.errors.clone(), completed.suggested_adjustments.clone());
+        let feedback = Feedback { errors, suggested, adjustments: completed.adjustments.clone() };
+        Self::new(completed.outputs.clone(), feedback)
+    }
+
+    fn new(outputs: Json, feedback: Feedback) -> Self {
+        Self { outputs, feedback: (feedback != Feedback::default()).then(|| Box::new(feedback)) }
     }
 }

@@ -8,7 +8,7 @@ use goalmill_common::number::to_u32;
 use goalmill_common::view::ModelCalls;
 
 use crate::PlanState;
-use crate::people::waiting::Waiting;
+use crate::people::waiting::{Reviser, Waiting};
 
 /// The model calls of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,7 +24,7 @@ pub(crate) struct ModelCallLog {
 impl PlanState {
     /// The revision that planners are asked for; 0 is the plan itself.
     pub(crate) fn asked_of_planners(&self) -> Option<u32> {
-        let next = matches!(self.waiting, Waiting::Planner { .. }).then_some(self.revision + 1);
+        let next = (self.waiting.reviser() == Some(&Reviser::Planner)).then_some(self.revision + 1);
         if self.waiting == Waiting::Plan { Some(0) } else { next }
     }
 

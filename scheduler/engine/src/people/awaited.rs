@@ -38,7 +38,7 @@ impl PlanState {
     pub(crate) fn decision_view(&self) -> Option<DecisionView> {
         let (default, failed_step) = if let Waiting::Approval { .. } = self.waiting {
             (self.plan.definition().approve.unwrap_or_default().default, None)
-        } else if let Waiting::RevisionApproval { .. } = self.waiting {
+        } else if self.proposed().is_some() {
             (self.policy().approve.unwrap_or_default().default, None)
         } else {
             (ApprovalDefault::Reject, self.open_decision()?.step.clone())

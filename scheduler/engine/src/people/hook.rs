@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::attempt::report::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::people::waiting::Waiting;
+use crate::people::waiting::Reviser;
 use crate::revise::{resolve, towards};
 use crate::{PlanState, Rejection};
 
@@ -246,7 +246,7 @@ impl Turn<'_> {
     }
 
     fn decide_about_revision(&mut self, answer: HookAnswer) -> Result<(), Rejection> {
-        let is_open = matches!(self.state.waiting, Waiting::Planner { .. }) && self.state.revising.hook.is_none();
+        let is_open = self.state.waiting.reviser() == Some(&Reviser::Planner) && self.state.revising.hook.is_none();
         if !is_open {
             return Err(Rejection::NotDue);
         }

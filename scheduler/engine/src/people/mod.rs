@@ -33,9 +33,9 @@ impl Turn<'_> {
     pub(crate) fn answer_plan(&mut self, agrees: bool, reason: String) -> Result<(), Rejection> {
         if let Waiting::Approval { .. } = self.state.waiting {
             if agrees { self.approve(reason) } else { self.reject(reason) }
-        } else if let Waiting::RevisionApproval { .. } = self.state.waiting {
+        } else if self.state.proposed().is_some() {
             if agrees { self.approve_revision(&reason) } else { self.reject_revision(&reason) }
-        } else if let Waiting::Decision { .. } = self.state.waiting {
+        } else if self.state.open_decision().is_some() {
             if !agrees {
                 self.continue_without_revision(reason);
                 return Ok(());

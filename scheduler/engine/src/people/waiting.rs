@@ -10,7 +10,7 @@ use crate::state::at;
 /// this one ends the wait when all of them are gone.
 pub(crate) const PLANNER_MS: u64 = 3_600_000;
 
-/// What a plan as a whole waits for. Every variant with a `replan` belongs to the status `replanning`.
+/// What a plan as a whole waits for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Waiting {
     /// The planners write the plan.
@@ -26,23 +26,10 @@ pub(crate) enum Waiting {
         due_ms: u64,
         hook: Option<Box<HookAsked>>,
     },
-    /// The planners propose a revision, until `replan.due_ms`.
-    Planner {
+    /// The plan is replanned.
+    Replan {
         replan: Box<ReplanTriggered>,
-    },
-    /// A person decides about a failed step, until `replan.due_ms`: no planner is asked.
-    Decision {
-        replan: Box<ReplanTriggered>,
-    },
-    /// A person approves a revision.
-    RevisionApproval {
-        replan: Box<ReplanTriggered>,
-        proposed: Box<RevisionProposed>,
-    },
-    /// A person answers a planner's question.
-    Answer {
-        replan: Box<ReplanTriggered>,
-        asked: Box<QuestionAsked>,
+        by: Reviser,
     },
     /// A model or a person judges criteria; every step is final.
     Judgement {
@@ -52,10 +39,24 @@ pub(crate) enum Waiting {
     },
 }
 
+/// Who goes on with a replan.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reviser {
+    /// The planners propose a revision, until `replan.due_ms`.
+    Planner,
+    /// A person decides about a failed step, until `replan.due_ms`: no planner is asked.
+    Decision,
+    /// A person approves a revision.
+    Approval(Box<RevisionProposed>),
+    /// A person answers a planner's question.
+    Answer(Box<QuestionAsked>),
+}
+
 impl Waiting {
     /// The wait that a replan begins.
     pub(crate) fn for_replan(replan: Box<ReplanTriggered>) -> Self {
-        if replan.trigger == Trigger::AskUser.as_str() { Self::Decision { replan } } else { Self::Planner { replan } }
+        let by_person = replan.trigger == Trigger::AskUser.as_str();
+        Self::Replan { replan, by: if by_person { Reviser::Decision } else { Reviser::Planner } }
     }
 
     /// The open question to the hooks.
@@ -78,22 +79,21 @@ impl Waiting {
         at(match self {
             Self::Plan | Self::Nothing | Self::Hook { .. } => 0,
             Self::Approval { due_ms, .. } | Self::Judgement { due_ms, .. } => *due_ms,
-            Self::Planner { replan } | Self::Decision { replan } => replan.due_ms,
-            Self::RevisionApproval { proposed, .. } => proposed.due_ms,
-            Self::Answer { asked, .. } => asked.due_ms,
+            Self::Replan { replan, by } => match by {
+                Reviser::Planner | Reviser::Decision => replan.due_ms,
+                Reviser::Approval(proposed) => proposed.due_ms,
+                Reviser::Answer(asked) => asked.due_ms,
+            },
         })
     }
 
     pub(crate) fn replan(&self) -> Option<&ReplanTriggered> {
-        if let Self::Planner { replan }
-        | Self::Decision { replan }
-        | Self::RevisionApproval { replan, .. }
-        | Self::Answer { replan, .. } = self
-        {
-            Some(replan)
-        } else {
-            None
-        }
+        if let Self::Replan { replan, .. } = self { Some(replan) } else { None }
+    }
+
+    /// Who goes on with the replan.
+    pub(crate) fn reviser(&self) -> Option<&Reviser> {
+        if let Self::Replan { by, .. } = self { Some(by) } else { None }
     }
 
     /// Ends the wait for a revision, and returns its replan.
@@ -101,15 +101,7 @@ impl Waiting {
         if matches!(self, Self::Judgement { .. }) {
             return None;
         }
-        if let Self::Planner { replan }
-        | Self::Decision { replan }
-        | Self::RevisionApproval { replan, .. }
-        | Self::Answer { replan, .. } = std::mem::replace(self, Self::Nothing)
-        {
-            Some(replan)
-        } else {
-            None
-        }
+        if let Self::Replan { replan, .. } = std::mem::replace(self, Self::Nothing) { Some(replan) } else { None }
     }
 
     /// Whether the plan is replanned for this reason.
@@ -119,14 +111,14 @@ impl Waiting {
 
     /// Whether a person decides how the plan is revised, and no planner.
     pub(crate) fn is_for_person(&self) -> bool {
-        matches!(self, Self::Decision { .. } | Self::RevisionApproval { .. } | Self::Answer { .. })
+        self.reviser().is_some_and(|by| *by != Reviser::Planner)
     }
 
     pub(crate) fn proposed(&self) -> Option<&RevisionProposed> {
-        if let Self::RevisionApproval { proposed, .. } = self { Some(proposed) } else { None }
+        if let Reviser::Approval(proposed) = self.reviser()? { Some(proposed) } else { None }
     }
 
     pub(crate) fn asked(&self) -> Option<&QuestionAsked> {
-        if let Self::Answer { asked, .. } = self { Some(asked) } else { None }
+        if let Reviser::Answer(asked) = self.reviser()? { Some(asked) } else { None }
     }
 }
