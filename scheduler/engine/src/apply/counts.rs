@@ -9,7 +9,10 @@ use crate::graph::ready_steps::ReadySteps;
 use crate::state::PlanState;
 
 /// Changes every counter that depends on the status of a step, which has changed.
-pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepStatus, satisfied: bool) {
+///
+/// - `old`: the status before.
+pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus) {
+    let new = state.steps[i].status();
     state.counts.shift(old, new);
     if old.is_in_flight() != new.is_in_flight() {
         count_in_flight(state, i, new.is_in_flight());
@@ -26,7 +29,7 @@ pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, n
             state.cleanup.end_step(i);
             state.pass_cleanup();
         }
-        release_dependents(state, i, new, satisfied);
+        release_dependents(state, i, new);
     }
 }
 
@@ -72,10 +75,10 @@ fn track_call_plan(state: &mut PlanState, i: StepIndex) {
     }
 }
 
-fn release_dependents(state: &mut PlanState, i: StepIndex, status: StepStatus, satisfied: bool) {
-    let id = &state.plan.step(i).id;
-    for &dependent in state.graph.dependents(i) {
-        let is_met = state.plan.step(dependent).is_met_by(id, status, satisfied);
+fn release_dependents(state: &mut PlanState, i: StepIndex, status: StepStatus) {
+    for place in state.graph.dependent_range(i) {
+        let dependent = state.graph.dependent_at(place);
+        let is_met = state.is_met(state.plan.step(dependent), i);
         state.steps[dependent].dependencies_mut().end(is_met);
     }
     if let Some(phase) = state.graph.phase(i) {

@@ -6,7 +6,7 @@ use goalmill_common::config::HookPoint;
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{
     CleanupStarted, CriteriaJudged, GoalChanged, HookDecided, JudgementRequested, PlanCreated, PlanEnded, PlanEvent,
-    PlanRevised, QuestionAnswered, QuestionAsked, Record, ReplanTriggered, RevisionProposed, RevisionRefused,
+    QuestionAnswered, QuestionAsked, Record, ReplanTriggered, RevisionProposed, RevisionRefused,
 };
 use goalmill_common::failure::Failure;
 use goalmill_common::number::to_u32;
@@ -58,7 +58,7 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::RevisionRefused(refused) => refuse(state, refused),
         PlanEvent::QuestionAsked(asked) => ask(state, asked),
         PlanEvent::QuestionAnswered(answered) => answer(state, answered),
-        PlanEvent::Revised(revised) => revise(state, record, revised)?,
+        PlanEvent::Revised(revised) => revise::revise(state, record, revised)?,
         PlanEvent::PlanValidated(validated) => state.origin.keep_note(&validated.warnings),
         PlanEvent::Extended(extended) => revise::extend(state, record, extended)?,
         PlanEvent::ModelAnswered(answered) => state.usage.add(answered.usage.cost, answered.usage.tokens),
@@ -230,17 +230,6 @@ fn propose(state: &mut PlanState, proposed: &RevisionProposed) {
     state.waiting = Waiting::Replan { replan, by: Reviser::Approval(Box::new(proposed.clone())) };
 }
 
-fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevised) -> Result<(), ReplayError> {
-    revise::revise(state, record, revised)?;
-    if let Some(judging) = &mut state.judging {
-        judging.restart();
-    }
-    if matches!(state.waiting, Waiting::Judgement { .. }) {
-        state.waiting = Waiting::Nothing;
-    }
-    Ok(())
-}
-
 fn refuse(state: &mut PlanState, refused: &RevisionRefused) {
     let due_ms = at(refused.due_ms).or(state.waiting.due_ms()).unwrap_or_default();
     let replan = state.waiting.take_replan().unwrap_or_default();
@@ -304,7 +293,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
         let result = StepResult::kept(outputs.clone(), errors.map_or(&[], Vec::as_slice));
         state.steps[i].keep(result, errors.is_some(), record.time_ms);
         state.size.add_outputs(outputs);
-        transition(state, i, StepStatus::Pending, StepStatus::Completed, true);
+        transition(state, i, StepStatus::Pending);
     }
     Ok(())
 }

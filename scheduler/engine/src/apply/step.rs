@@ -1,8 +1,7 @@
 //! Folds the events of a step.
 
-use goalmill_common::call::CallWaitKind;
 use goalmill_common::config::HookPoint;
-use goalmill_common::event::{Record, StepCompleted, StepEvent};
+use goalmill_common::event::{Record, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::plan::OnFailure;
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -13,7 +12,7 @@ use crate::budget::plan_size::{count_step, count_steps};
 use crate::graph::StepIndex;
 use crate::graph::dependencies::JoinState;
 use crate::revise;
-use crate::state::{PlanState, StepState};
+use crate::state::PlanState;
 use crate::transitions::step_transition;
 
 pub(super) fn apply_step(
@@ -58,27 +57,17 @@ pub(super) fn apply_step(
     }
     let usage = event.usage();
     state.usage.add(usage.cost, usage.tokens);
-    adjust_width(state, i, old, record.time_ms, event);
+    if old.is_in_flight() {
+        state.capacity.fold(&state.steps[i], record.time_ms, event);
+    }
     let is_stopping = state.is_stopping(i);
-    transition(state, i, old, next, event.satisfies_dependents());
+    transition(state, i, old);
     if is_stopping && next.is_final() {
         state.cleanup.inside_ended(record.time_ms);
         state.pass_cleanup();
     }
     state.fold_grant(i, event);
-    fold_budget_wait(state, i, event);
     Ok(())
-}
-
-/// Notes which steps wait for the budget, until their next attempt begins.
-fn fold_budget_wait(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
-    if let StepEvent::Suspended(suspended) = event {
-        if suspended.call.wait.kind == CallWaitKind::Budget {
-            state.reservations.set_waiting(i, true);
-        }
-    } else if !matches!(event, StepEvent::Ready) {
-        state.reservations.set_waiting(i, false);
-    }
 }
 
 /// Folds what a step's event changes outside of that step's state.
@@ -142,24 +131,4 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
     // A person may reject the plan, or skip steps of it, before it runs.
     let is_before = event.abandons_attempt() && state.status == PlanStatus::AwaitingApproval;
     if fits && (active || is_before) { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
-}
-
-fn adjust_width(state: &mut PlanState, i: StepIndex, old: StepStatus, time_ms: u64, event: &StepEvent) {
-    if !old.is_in_flight() {
-        return;
-    }
-    if let StepEvent::Completed(completed) = event {
-        let (waited_ms, ran_ms) = durations(&state.steps[i], time_ms, completed);
-        state.capacity.record_success(waited_ms, ran_ms);
-    } else if event.failure().is_some() {
-        state.capacity.record_failure();
-    }
-}
-
-/// Returns how long an attempt waited and ran, in milliseconds. The run is measured by the worker's clock only, the
-/// whole by the owner's clock only, so clock skew does not matter.
-fn durations(step: &StepState, time_ms: u64, completed: &StepCompleted) -> (u64, u64) {
-    let whole = time_ms.saturating_sub(step.queued_ms());
-    let ran = completed.finished_ms.unwrap_or(time_ms).saturating_sub(step.started_ms()).min(whole);
-    (whole - ran, ran)
 }

@@ -10,7 +10,6 @@ pub(crate) mod retry;
 pub(crate) mod step_result;
 pub(crate) mod step_run;
 pub(crate) mod step_state;
-pub(crate) mod told_to_wait;
 
 use goalmill_common::event::{StepCompleted, StepEvent, StepQueued};
 use goalmill_common::failure::{Failure, FailureClass};
@@ -64,9 +63,7 @@ impl PlanState {
             traceparent: accepted.traceparent.clone(),
         }
     }
-}
 
-impl PlanState {
     /// The same for all attempts at the same work: one for each iteration, one for each other work that a revision made of the
     /// step, and in an undo step one for all that it undoes.
     fn idempotency_key(&self, i: StepIndex) -> String {

@@ -7,7 +7,7 @@ use goalmill_common::retry_after::RETRY_AFTER_MS_MAX;
 
 use crate::Effect;
 use crate::attempt::report::Spent;
-use crate::attempt::told_to_wait::ToldToWait;
+use crate::attempt::step_state::ToldToWait;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 

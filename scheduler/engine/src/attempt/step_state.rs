@@ -11,14 +11,12 @@ use goalmill_common::status::StepStatus;
 
 use crate::attempt::step_result::StepResult;
 use crate::attempt::step_run::{StepEnd, StepRun};
-use crate::attempt::told_to_wait::ToldToWait;
 use crate::budget::reservations::CallGrant;
-use crate::calls::received_callback::ReceivedCallback;
-use crate::calls::recorded_calls::StepCalls;
+use crate::calls::recorded_calls::{ReceivedCallback, StepCalls};
 use crate::graph::dependencies::Dependencies;
 use crate::people::step_decisions::StepDecisions;
 use crate::sub_plan::iterations::Iterations;
-use crate::wait::awaited_event::AwaitedEvent;
+use crate::wait::received_events::AwaitedEvent;
 
 /// The state of one step: where it stands, and what outlives that. Kept small: what few steps need is in `details`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,6 +70,23 @@ struct StepDetails {
     iterations: Iterations,
     /// The event that it waits for, or waited for last.
     awaited: Option<AwaitedEvent>,
+}
+
+/// A step whose agents ask to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ToldToWait {
+    /// The first time, Unix milliseconds.
+    pub(super) since_ms: u64,
+    /// How often.
+    pub(super) times: u32,
+}
+
+impl ToldToWait {
+    /// They ask once more.
+    pub(crate) fn again(before: Option<Self>, now_ms: u64) -> Self {
+        let Self { since_ms, times } = before.unwrap_or(Self { since_ms: now_ms, times: 0 });
+        Self { since_ms, times: times.saturating_add(1) }
+    }
 }
 
 /// The details of a step that needs none.

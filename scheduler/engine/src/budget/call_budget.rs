@@ -27,8 +27,15 @@ const CALLS_AHEAD: u32 = 4;
 impl PlanState {
     /// Folds what an event does to the grant of a step, whose status has changed already.
     pub(crate) fn fold_grant(&mut self, i: StepIndex, event: &StepEvent) {
-        if let StepEvent::CallRecorded(call) = event {
-            return self.spend_grant(i, Usage { tokens: call.tokens(), cost: call.cost });
+        self.reservations.set_waiting(i, self.steps[i].run().needs().is_some());
+        if let (StepEvent::CallRecorded(call), Some(before)) = (event, self.steps[i].grant().copied()) {
+            let mut after = before;
+            after.spend(Usage { tokens: call.tokens(), cost: call.cost });
+            // Both are counted, so that the sum never loses its last grant in between.
+            self.reservations.add_grant(&after);
+            self.reservations.remove_grant(&before);
+            self.steps[i].set_grant(Some(after));
+            return;
         }
         let given = if let StepEvent::Queued(queued) = event {
             queued.budget
@@ -54,16 +61,6 @@ impl PlanState {
             self.reservations.add_grant(&grant);
             self.steps[i].set_grant(Some(grant));
         }
-    }
-
-    fn spend_grant(&mut self, i: StepIndex, used: Usage) {
-        let Some(before) = self.steps[i].grant().copied() else { return };
-        let mut after = before;
-        after.spend(used);
-        // Both are counted, so that the sum never loses its last grant in between.
-        self.reservations.add_grant(&after);
-        self.reservations.remove_grant(&before);
-        self.steps[i].set_grant(Some(after));
     }
 
     /// What is neither used nor reserved by others than this step: of the budget, and of hard constraints.

@@ -1,7 +1,9 @@
 //! What the steps in flight take: places, resources, and the width of an adaptive plan.
 
-use crate::graph::PlanGraph;
-use crate::graph::StepIndex;
+use goalmill_common::event::StepEvent;
+
+use crate::attempt::step_state::StepState;
+use crate::graph::{PlanGraph, StepIndex};
 
 /// What the steps in flight take.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,16 +49,18 @@ impl Capacity {
         self.width.width
     }
 
-    /// Adapts the width to an attempt that succeeded.
+    /// Adapts the width to an attempt that has ended.
     ///
-    /// - `waited_ms`, `ran_ms`: how long it waited for a worker, and ran.
-    pub(crate) fn record_success(&mut self, waited_ms: u64, ran_ms: u64) {
-        self.width.record_success(waited_ms, ran_ms);
-    }
-
-    /// Adapts the width to an attempt that failed.
-    pub(crate) fn record_failure(&mut self) {
-        self.width.record_failure();
+    /// How long it waited is the rest of the whole, which the owner's clock measures, without the run, which the worker's
+    /// clock measures: clock skew does not matter.
+    pub(crate) fn fold(&mut self, step: &StepState, time_ms: u64, event: &StepEvent) {
+        if let StepEvent::Completed(completed) = event {
+            let whole = time_ms.saturating_sub(step.queued_ms());
+            let ran = completed.finished_ms.unwrap_or(time_ms).saturating_sub(step.started_ms()).min(whole);
+            self.width.record_success(whole - ran, ran);
+        } else if event.failure().is_some() {
+            self.width.record_failure();
+        }
     }
 }
 
@@ -81,6 +85,7 @@ impl Default for AdaptiveWidth {
 const SHORT_MS: u64 = 100;
 
 impl AdaptiveWidth {
+    /// - `waited_ms`, `ran_ms`: how long an attempt waited for a worker, and ran.
     fn record_success(&mut self, waited_ms: u64, ran_ms: u64) {
         let ran_ms = ran_ms.max(SHORT_MS);
         if waited_ms > ran_ms.saturating_mul(2) {

@@ -2,14 +2,12 @@
 
 pub(crate) mod call_plan;
 pub(crate) mod callback;
-pub(crate) mod received_callback;
 pub(crate) mod recorded_calls;
 
 use goalmill_common::call::{CALL_NAME_MAX, CallWait, CallWaitKind, RecordedCall, SuspendedCall, WAIT_TEXT_CHARS_MAX};
 use goalmill_common::event::{CallsDiscarded, StepEvent, StepResumed, StepSuspended};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
-use goalmill_common::id::WorkerId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
 use goalmill_common::limits::Limits;
@@ -103,19 +101,17 @@ impl Turn<'_> {
         self.discard_for(i, &call);
         let worker = report.worker.clone();
         match call.wait.kind {
-            CallWaitKind::Approval | CallWaitKind::Answer => self.suspend_for_person(i, call, worker, spent),
+            CallWaitKind::Approval | CallWaitKind::Answer => {
+                let most = self.context.limits.approval_ms_max;
+                let due_ms = self.after(call.wait.limit_ms.unwrap_or(most).min(most));
+                let Spent { cost, tokens, split: usage, .. } = spent;
+                let suspended = StepSuspended { cost, tokens, usage, ..StepSuspended::new(call, worker, due_ms) };
+                self.emit_step(i, StepEvent::Suspended(Box::new(suspended)));
+            }
             CallWaitKind::Plan => self.suspend_for_plan(i, call, worker, spent),
             CallWaitKind::Budget => self.suspend_for_budget(i, call, worker, spent),
             CallWaitKind::Callback => {}
         }
-    }
-
-    fn suspend_for_person(&mut self, i: StepIndex, call: SuspendedCall, worker: WorkerId, spent: Spent) {
-        let most = self.context.limits.approval_ms_max;
-        let due_ms = self.after(call.wait.limit_ms.unwrap_or(most).min(most));
-        let Spent { cost, tokens, split: usage, .. } = spent;
-        let suspended = StepSuspended { cost, tokens, usage, ..StepSuspended::new(call, worker, due_ms) };
-        self.emit_step(i, StepEvent::Suspended(Box::new(suspended)));
     }
 
     /// Says why a call cannot wait.

@@ -1,7 +1,7 @@
-//! Recorded calls of a step, as the state keeps them.
+//! Recorded calls of a step, and what came by callback, as the state keeps them.
 
 use goalmill_common::call::RecordedCall;
-use goalmill_common::event::StepEvent;
+use goalmill_common::event::{CallbackReceived, StepEvent};
 use goalmill_common::number::to_usize;
 
 /// The recorded calls of one step.
@@ -91,6 +91,25 @@ impl StepCalls {
             None if to_usize(call.n) == self.recorded.len() + 1 => Successor::Next,
             None => Successor::Stale,
         }
+    }
+}
+
+/// What came by callback.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ReceivedCallback {
+    attempt: u32,
+    /// Of its report.
+    digest: String,
+}
+
+impl ReceivedCallback {
+    pub(crate) fn new(attempt: u32, received: &CallbackReceived) -> Self {
+        Self { attempt, digest: received.digest.clone() }
+    }
+
+    /// The digest of the report for this attempt.
+    pub(crate) fn digest(&self, attempt: u32) -> Option<&str> {
+        (self.attempt == attempt).then_some(self.digest.as_str())
     }
 }
 

@@ -113,11 +113,6 @@ impl PlanState {
         }
     }
 
-    /// The question of a step.
-    pub(crate) fn asked(&self, i: StepIndex) -> Option<&str> {
-        self.steps[i].run().question()
-    }
-
     fn explain_running(&self) -> String {
         let of = |status: StepStatus| self.steps.iter().filter(|step| step.status() == status).count();
         let words = [
@@ -227,7 +222,7 @@ impl PlanState {
                 format!("a hook holds `{id}`, until {due}: {}", step.run().reason())
             }
             StepStatus::AwaitingApproval if step.run().awaits_hook() => format!("a hook must decide about `{id}`"),
-            StepStatus::AwaitingApproval => match self.asked(i) {
+            StepStatus::AwaitingApproval => match step.run().question() {
                 Some(question) => format!("a person must answer `{id}`, until {due}: {question}"),
                 None => format!("a person must agree to `{id}`, until {due}"),
             },

@@ -64,7 +64,7 @@ impl PlanState {
     pub(crate) fn root_cause(&self, i: StepIndex, around: Option<&ExplainContext>) -> RootCause {
         let (id, plan) = (&self.plan.step(i).id, self.id().as_str());
         match self.steps[i].status() {
-            StepStatus::AwaitingApproval if self.asked(i).is_some() => {
+            StepStatus::AwaitingApproval if self.steps[i].run().question().is_some() => {
                 RootCause::only(format!("answer it: `goalmill step answer {plan} {id} ANSWER`"))
             }
             StepStatus::AwaitingApproval if self.steps[i].run().awaits_hook() => RootCause::only(format!(

@@ -88,7 +88,7 @@ impl Turn<'_> {
         if hook.is_some_and(|asked| asked.completed.is_some()) {
             return Err(self.refuse_step(i, "a hook decides about its outputs"));
         }
-        if self.awaits_answer(i) {
+        if self.state.steps[i].run().question().is_some() {
             return Err(self.refuse_step(i, "it waits for an answer, not for an approval"));
         }
         Ok(i)
@@ -128,11 +128,6 @@ impl Turn<'_> {
         true
     }
 
-    /// Whether the step waits for an answer rather than for an approval.
-    pub(crate) fn awaits_answer(&self, i: StepIndex) -> bool {
-        self.state.steps[i].run().question().is_some()
-    }
-
     pub(crate) fn answer_question(&mut self, name: &str, answer: Json, reason: String) -> Result<(), Rejection> {
         let of_plan = self.state.waiting.asked().filter(|asked| asked.id == name).cloned();
         if let Some(asked) = of_plan {
@@ -143,7 +138,7 @@ impl Turn<'_> {
         if self.judge_by_person(name, &answer, &reason)? {
             return Ok(());
         }
-        let i = self.state.graph.find(name).filter(|i| self.awaits_answer(*i));
+        let i = self.state.graph.find(name).filter(|i| self.state.steps[*i].run().question().is_some());
         let Some(i) = i else {
             return Err(not_allowed(format!("there is no open question `{name}`")));
         };

@@ -134,7 +134,10 @@ fn settle_replan(state: &mut PlanState, revised: &PlanRevised) {
     }
     revising.deferred_failures.retain(|i| steps[*i].status() == StepStatus::Failed);
     revising.end_replan();
-    if state.waiting.replan().is_some() {
+    if let Some(judging) = &mut state.judging {
+        judging.restart();
+    }
+    if matches!(state.waiting, Waiting::Replan { .. } | Waiting::Judgement { .. }) {
         state.waiting = Waiting::Nothing;
     }
 }

@@ -1,6 +1,5 @@
 //! Steps that wait for a time or an event: they hold no worker, no place in `max_parallel` and no resource.
 
-pub(crate) mod awaited_event;
 pub(crate) mod family_events;
 pub(crate) mod received_events;
 
@@ -24,7 +23,7 @@ use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::Unrendered;
 use crate::sub_plan::family::FamilyRequest;
-use crate::wait::awaited_event::AwaitedEvent;
+use crate::wait::received_events::AwaitedEvent;
 use crate::{PlanState, Rejection};
 
 /// Longest value of an expression that a failure quotes, in characters.

@@ -1,7 +1,8 @@
-//! Events from outside that a plan has received, and keeps until a step takes them.
+//! Events from outside: those that a plan keeps until a step takes them, and that which a step waits for.
 
 use std::collections::BTreeSet;
 
+use goalmill_common::event::StepWaitStarted;
 use goalmill_common::external_event::ExternalEvent;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,5 +58,19 @@ impl ReceivedEvents {
     /// Bytes of the data of the kept events.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+}
+
+/// The event that a step waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AwaitedEvent {
+    pub(super) name: String,
+    /// Empty for none.
+    pub(super) key: String,
+}
+
+impl AwaitedEvent {
+    pub(crate) fn new(started: &StepWaitStarted) -> Self {
+        Self { name: started.event.clone(), key: started.key.clone() }
     }
 }
