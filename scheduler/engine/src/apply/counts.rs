@@ -17,13 +17,7 @@ pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus) {
     if old.is_in_flight() != new.is_in_flight() {
         count_in_flight(state, i, new.is_in_flight());
     }
-    track_call_plan(state, i);
-    if old == StepStatus::Ready || new == StepStatus::Ready {
-        state.ready.set_ready(i, state.plan.step(i), new == StepStatus::Ready);
-    }
-    if state.plan.definition().strategy == Strategy::Sequential {
-        state.ready.set_listed(i, new.is_unlocked());
-    }
+    track(state, i);
     if new.is_final() && !old.is_final() {
         if state.plan.step(i).is_cleanup() {
             state.cleanup.end_step(i);
@@ -46,13 +40,7 @@ pub(crate) fn recount_steps(state: &mut PlanState) {
         if status.is_in_flight() {
             count_in_flight(state, i, true);
         }
-        track_call_plan(state, i);
-        if status == StepStatus::Ready {
-            state.ready.set_ready(i, state.plan.step(i), true);
-        }
-        if state.plan.definition().strategy == Strategy::Sequential {
-            state.ready.set_listed(i, status.is_unlocked());
-        }
+        track(state, i);
     }
 }
 
@@ -67,11 +55,16 @@ fn count_in_flight(state: &mut PlanState, i: StepIndex, begins: bool) {
     }
 }
 
-/// Tracks the steps one of whose calls waits for a plan. Such a step is not in flight.
-fn track_call_plan(state: &mut PlanState, i: StepIndex) {
-    let step = &state.steps[i];
-    if !step.status().is_in_flight() {
-        state.inner.set_call_plan(i, step.run().awaits_plan());
+/// Tracks whether the step is ready, is in the list of a sequential plan, and whether one of its calls waits for a plan.
+fn track(state: &mut PlanState, i: StepIndex) {
+    let run = state.steps[i].run();
+    let status = run.status();
+    if !status.is_in_flight() {
+        state.inner.set_call_plan(i, run.awaits_plan());
+    }
+    state.ready.set_ready(i, state.plan.step(i), status == StepStatus::Ready);
+    if state.plan.definition().strategy == Strategy::Sequential {
+        state.ready.set_listed(i, status.is_unlocked());
     }
 }
 

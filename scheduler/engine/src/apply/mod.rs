@@ -11,6 +11,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 pub(crate) use self::counts::recount_steps;
 use self::plan::apply_plan;
 use self::step::apply_step;
+use crate::graph::StepIndex;
 use crate::state::PlanState;
 
 /// Why a log cannot be replayed.
@@ -56,6 +57,11 @@ impl PlanState {
             Event::Plan(PlanEvent::GoalAccepted(accepted)) => Ok(Self::accept(accepted, record.time_ms)),
             Event::Plan(_) | Event::Step { .. } => Err(ReplayError::NotBegun { seq }),
         }
+    }
+
+    /// The step of an event.
+    pub(crate) fn step_of(&self, seq: u64, id: &StepId) -> Result<StepIndex, ReplayError> {
+        self.graph.find(id.as_str()).ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })
     }
 }
 

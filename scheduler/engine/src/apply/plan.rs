@@ -27,6 +27,7 @@ use crate::graph::{PlanGraph, StepIndex};
 use crate::people::waiting::{PLANNER_MS, Reviser, Waiting};
 use crate::revise;
 use crate::state::{Origin, PlanState, StepState, at};
+use crate::sub_plan::inner_plans::InnerPlans;
 use crate::transitions::plan_transition;
 
 pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Result<(), ReplayError> {
@@ -74,8 +75,8 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::CriteriaJudged(judged) => judge(state, judged),
         PlanEvent::CleanupStarted(started) => clean_up(state, record, started)?,
         PlanEvent::Kept(outcome) => keep(state, outcome),
-        PlanEvent::InnerPlanKept(kept) => state.fold_kept(kept),
-        PlanEvent::InnerPlanStopped(stopped) => state.fold_stopped(stopped),
+        PlanEvent::InnerPlanKept(kept) => state.fold_inner(kept, InnerPlans::keep),
+        PlanEvent::InnerPlanStopped(stopped) => state.fold_inner(stopped, InnerPlans::stop),
         PlanEvent::InnerPlanUndone(undone) => state.fold_undone(record.time_ms, undone),
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
@@ -95,63 +96,39 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
     let current = state.plan.definition().phases.get(state.phases.current());
     let is_current = |name: &str| current.is_some_and(|phase| phase.id == name);
     let phase = state.phases.current_state().unwrap_or_default();
-    let fits = match event {
-        PlanEvent::PlanCreated(_) => !state.origin.created,
-        PlanEvent::PlanValidated(_) => state.origin.created,
-        PlanEvent::ApprovalRequested(_) => {
-            let begun = state.counts.in_progress + state.counts.failed;
-            begun == 0 && state.phases.current() == 0
-        }
-        PlanEvent::HookAsked(asked) => match asked.point {
+    let fits = if let PlanEvent::PlanCreated(_) = event {
+        !state.origin.created
+    } else if let PlanEvent::PlanValidated(_) = event {
+        state.origin.created
+    } else if let PlanEvent::ApprovalRequested(_) = event {
+        state.counts.in_progress + state.counts.failed == 0 && state.phases.current() == 0
+    } else if let PlanEvent::HookAsked(asked) = event {
+        match asked.point {
             HookPoint::OnPlanGenerated => state.waiting == Waiting::Nothing && state.counts.in_progress == 0,
             HookPoint::OnPlanApproved => matches!(state.waiting, Waiting::Approval { .. }),
             HookPoint::OnStepStart | HookPoint::OnStepComplete | HookPoint::OnRevisionNeeded => false,
-        },
-        PlanEvent::HookDecided(decided) => match decided.point {
-            HookPoint::OnRevisionNeeded => true,
-            HookPoint::OnPlanGenerated
-            | HookPoint::OnPlanApproved
-            | HookPoint::OnStepStart
-            | HookPoint::OnStepComplete => state.waiting.hook().is_some_and(|asked| asked.id == decided.id),
-        },
-        PlanEvent::JudgementRequested(_) => state.is_done() && state.waiting == Waiting::Nothing,
-        PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
-        PlanEvent::CleanupStarted(_) => !state.cleanup.is_running(),
-        PlanEvent::Kept(_) => state.may_keep_work(PlanStatus::Completed) && !state.is_open(),
-        PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
-        PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
-            is_current(&named.phase) && phase.begun && phase.open == 0
         }
-        PlanEvent::PhaseSkipped(named) => is_current(&named.phase) && phase.open == 0,
-        PlanEvent::Completed(_) => state.is_done() && !state.is_open(),
-        PlanEvent::EventReceived(event) => state.events.as_ref().is_none_or(|events| !events.has(&event.id)),
-        PlanEvent::GoalAccepted(_)
-        | PlanEvent::ModelAsked(_)
-        | PlanEvent::ModelAnswered(_)
-        | PlanEvent::ToolsCalled(_)
-        | PlanEvent::GoalChanged(_)
-        | PlanEvent::PlanningFailed(_)
-        | PlanEvent::Approved(_)
-        | PlanEvent::Rejected(_)
-        | PlanEvent::PhaseAdded(_)
-        | PlanEvent::ReplanTriggered(_)
-        | PlanEvent::RevisionProposed(_)
-        | PlanEvent::RevisionRefused(_)
-        | PlanEvent::QuestionAsked(_)
-        | PlanEvent::Revised(_)
-        | PlanEvent::Extended(_)
-        | PlanEvent::FamilyGrew(_)
-        | PlanEvent::EventTaken(_)
-        | PlanEvent::InnerPlanKept(_)
-        | PlanEvent::InnerPlanStopped(_)
-        | PlanEvent::InnerPlanUndone(_)
-        | PlanEvent::ConstraintChanged(_)
-        | PlanEvent::CriteriaJudged(_)
-        | PlanEvent::Quarantined(_)
-        | PlanEvent::Paused(_)
-        | PlanEvent::Resumed(_)
-        | PlanEvent::Failed(_)
-        | PlanEvent::Cancelled(_) => true,
+    } else if let PlanEvent::HookDecided(decided) = event {
+        let is_asked = || state.waiting.hook().is_some_and(|asked| asked.id == decided.id);
+        decided.point == HookPoint::OnRevisionNeeded || is_asked()
+    } else if let PlanEvent::JudgementRequested(_) = event {
+        state.is_done() && state.waiting == Waiting::Nothing
+    } else if let PlanEvent::QuestionAnswered(answered) = event {
+        state.waiting.asked().is_some_and(|asked| asked.id == answered.id)
+    } else if let PlanEvent::PhaseStarted(named) = event {
+        is_current(&named.phase) && !phase.begun
+    } else if let PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) = event {
+        is_current(&named.phase) && phase.begun && phase.open == 0
+    } else if let PlanEvent::PhaseSkipped(named) = event {
+        is_current(&named.phase) && phase.open == 0
+    } else if let PlanEvent::EventReceived(event) = event {
+        !state.has_event(&event.id)
+    } else if let PlanEvent::Kept(_) = event {
+        state.may_keep_work(PlanStatus::Completed) && !state.is_open()
+    } else if let PlanEvent::Completed(_) = event {
+        state.is_done() && !state.is_open()
+    } else {
+        !matches!(event, PlanEvent::CleanupStarted(_)) || !state.cleanup.is_running()
     };
     if fits { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
 }
@@ -202,7 +179,7 @@ fn request_judgement(state: &mut PlanState, requested: &JudgementRequested) {
 fn clean_up(state: &mut PlanState, record: &Record, started: &CleanupStarted) -> Result<(), ReplayError> {
     stop(state, record.time_ms, true);
     state.settle_work(|_| true);
-    state.begin_cleanup(record.seq, started).map_err(|step| ReplayError::UnknownStep { seq: record.seq, step })
+    state.begin_cleanup(record.seq, started)
 }
 
 /// The plan waits, done, for the end of the plan around it.
@@ -287,8 +264,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
     state.plan = RunningPlan::new(plan);
     state.waiting = Waiting::Nothing;
     for (id, outputs) in created.fork.iter().flat_map(|fork| &fork.kept) {
-        let step = || ReplayError::UnknownStep { seq, step: id.clone() };
-        let i = state.graph.find(id.as_str()).ok_or_else(step)?;
+        let i = state.step_of(seq, id)?;
         let errors = created.fork.as_ref().and_then(|fork| fork.partial.get(id));
         let result = StepResult::kept(outputs.clone(), errors.map_or(&[], Vec::as_slice));
         state.steps[i].keep(result, errors.is_some(), record.time_ms);

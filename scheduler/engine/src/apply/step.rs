@@ -29,9 +29,7 @@ pub(super) fn apply_step(
     if state.revising.staged.is_some() {
         return Err(ReplayError::TooEarly { seq, event: event.type_name() });
     }
-    let Some(i) = state.graph.find(id.as_str()) else {
-        return Err(ReplayError::UnknownStep { seq, step: id.clone() });
-    };
+    let i = state.step_of(seq, id)?;
     let old = state.steps[i].status();
     let Some(next) = step_transition(old, event) else {
         return Err(ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status: old });

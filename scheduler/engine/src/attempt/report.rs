@@ -99,7 +99,7 @@ impl Turn<'_> {
             | What::Failed
             | What::Suspended => true,
         };
-        if begins && self.status_of(i) == StepStatus::Queued {
+        if begins {
             self.started(i, &report);
         }
         if !matches!(report.what, What::Started | What::Progress | What::Call) {
@@ -166,7 +166,11 @@ impl Turn<'_> {
         self.effects.push(Effect::Acknowledge { agent_type, entry });
     }
 
+    /// Records that the attempt has begun, with the first report that says so.
     pub(crate) fn started(&mut self, i: StepIndex, report: &Report) {
+        if self.status_of(i) != StepStatus::Queued {
+            return;
+        }
         let timeout_ms = self.state.plan.step(i).run_limit_ms(&self.context.limits);
         self.emit_step(
             i,
@@ -324,6 +328,12 @@ impl Spent {
         let started_ms = report.started_ms.or((started_ms > 0).then_some(started_ms));
         let duration_ms = report.finished_ms.zip(started_ms).map(|(end, start)| end.saturating_sub(start));
         Self { cost: usage.cost, tokens: usage.tokens, split, duration_ms }
+    }
+
+    /// What a completion took.
+    pub(crate) fn of(completed: &StepCompleted) -> Self {
+        let StepCompleted { cost, tokens, usage: split, duration_ms, .. } = *completed;
+        Self { cost, tokens, split, duration_ms }
     }
 
     /// A completion that took this much, without outputs.

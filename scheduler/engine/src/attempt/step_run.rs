@@ -138,11 +138,6 @@ impl StepRun {
         Self::Ended { finished_ms, how: StepEnd::Cancelled { reason: reason.into() } }
     }
 
-    /// Where a step stands that a revision has removed.
-    pub(crate) fn removed(&self, finished_ms: u64) -> Self {
-        Self::Ended { finished_ms, how: StepEnd::Revised(self.result().cloned()) }
-    }
-
     /// Forgets the call that waits: a revision has changed the step.
     pub(crate) fn drop_call(&mut self) {
         if let Self::Ready { needs } = self {
@@ -177,11 +172,6 @@ impl StepRun {
     pub(crate) fn result(&self) -> Option<&StepResult> {
         let Self::Ended { how, .. } = self else { return None };
         if let StepEnd::Completed(result) | StepEnd::Revised(Some(result)) = how { Some(result) } else { None }
-    }
-
-    /// Who decides before the step continues.
-    pub(crate) fn decider(&self) -> Option<&Decider> {
-        if let Self::AwaitingApproval(decider) = self { Some(decider) } else { None }
     }
 
     /// The call that waits.
@@ -225,13 +215,15 @@ impl StepRun {
 
     /// The open question to the hooks.
     pub(crate) fn hooks(&self) -> Option<&HookAsked> {
-        self.decider()?.hooks()
+        if let Self::AwaitingApproval(Decider::Hooks(asked)) = self { Some(asked) } else { None }
     }
 
     /// The question to a person.
     pub(crate) fn question(&self) -> Option<&str> {
-        let of_call = self.suspended_for(CallWaitKind::Answer).map(|suspended| suspended.call.wait.text.as_str());
-        of_call.or_else(|| self.decider()?.question())
+        if let Self::AwaitingApproval(Decider::Answer { question, .. }) = self {
+            return Some(question);
+        }
+        self.suspended_for(CallWaitKind::Answer).map(|suspended| suspended.call.wait.text.as_str())
     }
 
     /// Why it was skipped.
@@ -242,14 +234,12 @@ impl StepRun {
     /// Why it is blocked, is held, waits for its call, was skipped or cancelled; empty otherwise.
     pub(crate) fn reason(&self) -> &str {
         if let Self::Blocked { reason }
+        | Self::AwaitingApproval(Decider::Held { reason, .. })
         | Self::Ended { how: StepEnd::Skipped { reason, .. } | StepEnd::Cancelled { reason }, .. } = self
         {
-            reason
-        } else if let Self::Suspended(suspended) = self {
-            let wait = &suspended.call.wait;
-            if wait.kind == CallWaitKind::Answer { "" } else { &wait.text }
-        } else {
-            self.decider().map_or("", Decider::reason)
+            return reason;
         }
+        let suspended = self.suspended().filter(|suspended| suspended.call.wait.kind != CallWaitKind::Answer);
+        suspended.map_or("", |suspended| &suspended.call.wait.text)
     }
 }

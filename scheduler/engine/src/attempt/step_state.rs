@@ -281,7 +281,8 @@ impl StepState {
 
     /// A revision removes the step; what it gave stays.
     pub(crate) fn remove(&mut self, time_ms: u64) {
-        self.run = self.run.removed(time_ms);
+        let how = StepEnd::Revised(self.run.result().cloned());
+        self.run = StepRun::Ended { finished_ms: time_ms, how };
     }
 
     pub(crate) fn dependencies_mut(&mut self) -> &mut Dependencies {

@@ -14,7 +14,6 @@ use goalmill_common::limits::Limits;
 use goalmill_common::number::to_usize;
 use goalmill_common::plan::Estimates;
 use goalmill_common::report::Report;
-use goalmill_common::status::StepStatus;
 use goalmill_plan::schema::Schema;
 use serde_json::{Value, json};
 
@@ -55,9 +54,7 @@ impl Turn<'_> {
             return Ok(());
         }
         let recorded = known.get(call.n).map(|known| known.name.clone());
-        if self.status_of(i) == StepStatus::Queued {
-            self.started(i, report);
-        }
+        self.started(i, report);
         if let Some(recorded) = recorded {
             let called = Some(call.name.clone());
             self.emit_step(i, StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: call.n, recorded, called })));
@@ -68,9 +65,7 @@ impl Turn<'_> {
 
     /// Fails the attempt whose call cannot be recorded, and stops it. What the call used up counts.
     fn refuse_call(&mut self, i: StepIndex, report: &Report, call: &RecordedCall, failure: Failure) {
-        if self.status_of(i) == StepStatus::Queued {
-            self.started(i, report);
-        }
+        self.started(i, report);
         self.cancel_attempt(i);
         self.acknowledge(report);
         let Usage { cost, tokens } = Usage { cost: call.cost, tokens: call.tokens() }.bounded();

@@ -275,12 +275,8 @@ impl PlanState {
     pub(crate) fn doer(&self, undo: StepIndex) -> Option<&AgentType> {
         let own = &self.plan.step(undo).agent_type;
         let (target, work) = self.work_to_undo(undo)?;
-        let is_same = self.plan.step(target).agent_type == *own
-            || self
-                .done
-                .work
-                .get(&target)
-                .is_some_and(|all| all.sent.first().is_some_and(|work| work.agent_type == *own));
+        let first = self.done.work.get(&target).and_then(|all| all.sent.first());
+        let is_same = self.plan.step(target).agent_type == *own || first.is_some_and(|work| work.agent_type == *own);
         Some(&work.agent_type).filter(|agent_type| is_same && !agent_type.as_str().is_empty())
     }
 

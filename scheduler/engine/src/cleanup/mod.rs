@@ -12,7 +12,6 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
-use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::UndoOn;
@@ -23,7 +22,7 @@ use crate::cleanup::cleanup_state::CleanupRun;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::sub_plan::inner_plans::NOT_UNDONE_MAX;
-use crate::{PlanState, SubPlanEnd};
+use crate::{PlanState, ReplayError, SubPlanEnd};
 
 impl Turn<'_> {
     /// Ends the plan, once its clean-up steps have run.
@@ -112,7 +111,7 @@ impl Turn<'_> {
         if self.undo_next(i, StepUndone { outputs, failure: None, cost, tokens, usage, duration_ms }) {
             return None;
         }
-        let spent = Spent { cost, tokens, split: usage, duration_ms };
+        let spent = Spent::of(&completed);
         match self.state.failed_undos(i, 0) {
             None => Some(completed),
             Some(failure) => {
@@ -373,9 +372,8 @@ impl PlanState {
     /// Folds the begin of the clean-up; what is open of the rest was cancelled.
     ///
     /// - `seq`: the number of its event.
-    pub(crate) fn begin_cleanup(&mut self, seq: u64, started: &CleanupStarted) -> Result<(), StepId> {
-        let find = |id: &StepId| self.graph.find(id.as_str()).ok_or_else(|| id.clone());
-        let undo = started.undo.iter().map(find).collect::<Result<_, _>>()?;
+    pub(crate) fn begin_cleanup(&mut self, seq: u64, started: &CleanupStarted) -> Result<(), ReplayError> {
+        let undo = started.undo.iter().map(|id| self.step_of(seq, id)).collect::<Result<_, _>>()?;
         let outcome = PlanEnded { cancelled: Vec::new(), ..started.outcome.clone() };
         let run = CleanupRun {
             keeps_undos: self.may_keep_work(outcome.status),

@@ -259,9 +259,7 @@ impl Turn<'_> {
     pub(crate) fn judge_by_person(&mut self, id: &str, answer: &Json, reason: &str) -> Result<bool, Rejection> {
         let Some((JudgeKind::Person, asked)) = self.state.awaited_judgement() else { return Ok(false) };
         let Some(open) = asked.into_iter().find(|verdict| verdict.criterion == id) else { return Ok(false) };
-        let schema = Some(Json::of(&answer_schema()));
-        let question = Question { question: String::new(), schema, default: None, limit_ms: 0, into: None };
-        self.check_answer(&question, answer)?;
+        self.check_answer(Some(&Json::of(&answer_schema())), answer)?;
         let given = answer.value();
         let evidence = given.get("evidence").and_then(Value::as_str).unwrap_or(reason);
         let verdict = CriterionVerdict {

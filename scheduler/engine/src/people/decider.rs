@@ -35,19 +35,4 @@ impl Decider {
             Self::Hooks(_) | Self::Decided => 0,
         }
     }
-
-    /// The question to a person.
-    pub(crate) fn question(&self) -> Option<&str> {
-        if let Self::Answer { question, .. } = self { Some(question) } else { None }
-    }
-
-    /// Why a hook holds the step; empty otherwise.
-    pub(crate) fn reason(&self) -> &str {
-        if let Self::Held { reason, .. } = self { reason } else { "" }
-    }
-
-    /// The open question to the hooks.
-    pub(crate) fn hooks(&self) -> Option<&HookAsked> {
-        if let Self::Hooks(asked) = self { Some(asked) } else { None }
-    }
 }

@@ -16,7 +16,7 @@ use goalmill_common::goal::Usage;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
-use goalmill_common::plan::{ApprovalDefault, Question};
+use goalmill_common::plan::ApprovalDefault;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_plan::document::issue;
 use serde_json::json;
@@ -131,7 +131,7 @@ impl Turn<'_> {
     pub(crate) fn answer_question(&mut self, name: &str, answer: Json, reason: String) -> Result<(), Rejection> {
         let of_plan = self.state.waiting.asked().filter(|asked| asked.id == name).cloned();
         if let Some(asked) = of_plan {
-            self.check_answer(&asked.question, &answer)?;
+            self.check_answer(asked.question.schema.as_ref(), &answer)?;
             self.answer_plan_question(asked.id, answer, false, reason);
             return Ok(());
         }
@@ -143,28 +143,26 @@ impl Turn<'_> {
             return Err(not_allowed(format!("there is no open question `{name}`")));
         };
         if let Some(call) = self.waiting_call(i) {
-            let schema = call.wait.schema.clone();
-            let question = Question { question: String::new(), schema, default: None, limit_ms: 0, into: None };
-            self.check_answer(&question, &answer)?;
+            self.check_answer(call.wait.schema.as_ref(), &answer)?;
             self.resume_call(i, call, &json!({"answer": answer}), false, Usage::default());
             self.propagate();
             return Ok(());
         }
         let ask = self.state.plan.step(i).ask.clone().expect("only a step with a question asks one");
-        self.check_answer(&ask, &answer)?;
+        self.check_answer(ask.schema.as_ref(), &answer)?;
         self.answer_step(i, answer, false, reason);
         self.propagate();
         Ok(())
     }
 
-    pub(crate) fn check_answer(&mut self, question: &Question, answer: &Json) -> Result<(), Rejection> {
-        let Some(detail) = self.answer_issue(question, answer) else { return Ok(()) };
+    pub(crate) fn check_answer(&self, schema: Option<&Json>, answer: &Json) -> Result<(), Rejection> {
+        let Some(detail) = self.answer_issue(schema, answer) else { return Ok(()) };
         let issues = vec![issue("INVALID_ANSWER", "/answer", detail, "answer as the question's `schema` says")];
         Err(Rejection::Invalid { reason: "the answer does not fit the question".into(), issues })
     }
 
-    /// Returns why an answer does not fit the question.
-    pub(crate) fn answer_issue(&mut self, question: &Question, answer: &Json) -> Option<String> {
+    /// Returns why an answer does not fit the question with this schema.
+    pub(crate) fn answer_issue(&self, schema: Option<&Json>, answer: &Json) -> Option<String> {
         let (bytes, most) = (answer.text().len(), self.context.limits.payload_bytes_max);
         if bytes > most {
             return Some(format!("it has {bytes} bytes, more than `payload_bytes_max` ({most})"));
@@ -172,7 +170,7 @@ impl Turn<'_> {
         if let Err(wrong) = json_limits::check_json(answer, self.context.limits.nesting_max) {
             return Some(wrong.to_string());
         }
-        output_check::schema_mismatch(question.schema.as_ref()?, answer).map(|why| why.to_string())
+        output_check::schema_mismatch(schema?, answer).map(|why| why.to_string())
     }
 
     /// Continues the step with the answer, as its outputs or as one of its inputs.

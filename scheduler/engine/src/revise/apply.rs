@@ -25,8 +25,7 @@ use crate::transitions::is_changeable;
 /// a change.
 pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEvent) -> Result<bool, ReplayError> {
     let known = |state: &PlanState| {
-        let i = state.graph.find(id.as_str());
-        let i = i.ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })?;
+        let i = state.step_of(seq, id)?;
         let status = state.steps[i].status();
         let is_undone = || matches!(event, StepEvent::Removed(_)) && state.undo_of(i).is_some();
         let fits = is_changeable(status) || status == StepStatus::Completed && is_undone();
@@ -175,8 +174,7 @@ pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExte
 /// Finds steps that a revision restarts or skips: neither completed nor in flight.
 fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<BTreeSet<StepIndex>, ReplayError> {
     let find = |id: &StepId| {
-        let i = state.graph.find(id.as_str());
-        let i = i.ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })?;
+        let i = state.step_of(seq, id)?;
         let status = state.steps[i].status();
         let fits = is_changeable(status) && !status.is_in_flight();
         let bad = || ReplayError::StepMove { seq, event: "plan_revised", step: id.clone(), status };

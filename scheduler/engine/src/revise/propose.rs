@@ -207,7 +207,7 @@ impl Turn<'_> {
     /// Returns why a question cannot be asked.
     fn question_issue(&mut self, question: &Question) -> Option<Issue> {
         let answer = question.default.clone()?;
-        let detail = self.answer_issue(question, &answer)?;
+        let detail = self.answer_issue(question.schema.as_ref(), &answer)?;
         let hint = "give a `default` that fits the `schema`";
         Some(issue("INVALID_VALUE", "/question/default", detail, hint))
     }

@@ -11,6 +11,7 @@ use goalmill_common::status::PlanStatus;
 use crate::decide::{Turn, not_allowed};
 use crate::graph::StepIndex;
 use crate::sub_plan::family::FamilyRequest;
+use crate::sub_plan::inner_plans::InnerPlans;
 use crate::token::TokenKey;
 use crate::{PlanState, Rejection, SubPlanEnd};
 
@@ -130,15 +131,10 @@ impl PlanState {
         TokenKey::sub_plan(&self.accepted.plan_id, step, attempt)
     }
 
-    pub(crate) fn fold_kept(&mut self, kept: &KeptPlan) {
-        if let Some(i) = self.graph.find(kept.step.as_str()) {
-            self.inner.keep(i, kept.attempt);
-        }
-    }
-
-    pub(crate) fn fold_stopped(&mut self, stopped: &KeptPlan) {
-        if let Some(i) = self.graph.find(stopped.step.as_str()) {
-            self.inner.stop(i, stopped.attempt);
+    /// - `fold`: what the event does to the plan of an attempt.
+    pub(crate) fn fold_inner(&mut self, inside: &KeptPlan, fold: fn(&mut InnerPlans, StepIndex, u32)) {
+        if let Some(i) = self.graph.find(inside.step.as_str()) {
+            fold(&mut self.inner, i, inside.attempt);
         }
     }
 
