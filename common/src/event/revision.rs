@@ -49,6 +49,13 @@ pub struct ReplanTriggered {
     pub options: ReplanOptions,
 }
 
+impl From<String> for ReplanTriggered {
+    /// A replan for this reason.
+    fn from(reason: String) -> Self {
+        Self { reason, ..Self::default() }
+    }
+}
+
 /// A revision that a person must agree to; what it would change is in it, in the planner's words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RevisionProposed {

@@ -124,7 +124,7 @@ impl Turn<'_> {
         let failure = failed.and_then(|i| self.state.steps[i].failure());
         let trigger = failure.map_or(Trigger::UserRequest, trigger_of);
         let wish = ReplanTriggered { reason, hint, options, ..ReplanTriggered::default() };
-        self.replan_with(trigger, failed, wish);
+        self.replan(trigger, failed, wish);
         Ok(())
     }
 

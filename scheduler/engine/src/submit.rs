@@ -19,6 +19,7 @@ use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::PlanStatus;
 
 use crate::budget::plan_size::{count_steps, steps_written};
+use crate::calls::callback::missing_address;
 use crate::decide::{Turn, after, decide, not_allowed};
 use crate::delayed_start::with_start;
 use crate::graph::PlanGraph;
@@ -127,7 +128,7 @@ fn refusal(context: &EngineContext, plan: &Plan) -> Option<String> {
     if steps > most {
         return Some(format!("the plan has {steps} steps, more than `steps_max` ({most})"));
     }
-    let no_address = || plan.steps.iter().find_map(|step| context.no_callback_address(step));
+    let no_address = || plan.steps.iter().find_map(|step| missing_address(context, step));
     PlanGraph::new(plan).err().or_else(|| invalid_number(plan)).or_else(no_address)
 }
 

@@ -23,6 +23,7 @@ use goalmill_common::task::Task;
 
 use crate::attempt::report::{Spent, information_of};
 use crate::attempt::step_run::StepRun;
+use crate::calls::callback::missing_address;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::people::decider::Decider;
@@ -96,7 +97,7 @@ impl Turn<'_> {
             self.propagate();
             return Ok(());
         }
-        if let Some(reason) = self.context.no_callback_address(self.state.plan.step(i)) {
+        if let Some(reason) = missing_address(self.context, self.state.plan.step(i)) {
             let failure = Failure::new(FailureClass::Permanent, "CALLBACK_ADDRESS_MISSING", reason);
             self.fail_dispatch(i, failure);
             return Ok(());

@@ -75,14 +75,12 @@ impl Turn<'_> {
     }
 }
 
-impl EngineContext {
-    /// Why a step with `callback: true` cannot be sent: its agent would not know where to report.
-    pub(crate) fn no_callback_address(&self, step: &Step) -> Option<String> {
-        let id = &step.id;
-        (step.callback && self.callback_base.is_empty()).then(|| {
-            format!("step `{id}` has `callback: true`, and agents cannot reach this scheduler: set `api.callback_url`")
-        })
-    }
+/// Why a step with `callback: true` cannot be sent: its agent would not know where to report.
+pub(crate) fn missing_address(context: &EngineContext, step: &Step) -> Option<String> {
+    let id = &step.id;
+    (step.callback && context.callback_base.is_empty()).then(|| {
+        format!("step `{id}` has `callback: true`, and agents cannot reach this scheduler: set `api.callback_url`")
+    })
 }
 
 impl PlanState {

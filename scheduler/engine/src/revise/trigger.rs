@@ -13,13 +13,10 @@ use crate::people::waiting::PLANNER_MS;
 
 impl Turn<'_> {
     /// Asks the planners, or a person, for a revision. Without revisions left, a required replan ends the plan.
-    pub(crate) fn replan(&mut self, trigger: Trigger, step: Option<StepIndex>, reason: String) {
-        let information = self.information.take();
-        self.replan_with(trigger, step, ReplanTriggered { reason, information, ..ReplanTriggered::default() });
-    }
-
-    /// - `wish`: reason, hint, information and options of the replan.
-    pub(crate) fn replan_with(&mut self, trigger: Trigger, step: Option<StepIndex>, wish: ReplanTriggered) {
+    ///
+    /// - `wish`: its reason, or also the hint and the options.
+    pub(crate) fn replan(&mut self, trigger: Trigger, step: Option<StepIndex>, wish: impl Into<ReplanTriggered>) {
+        let (wish, information) = (wish.into(), self.information.take());
         let by_person = trigger == Trigger::AskUser;
         let is_part = trigger == Trigger::PhaseCheckpoint && self.state.is_part_due();
         // Only the planner knows whether an iterative plan is complete: it is asked at the limit too.
@@ -34,6 +31,7 @@ impl Turn<'_> {
             trigger: trigger.as_str().into(),
             step: step.map(|i| self.id_of(i)),
             due_ms: self.after(wait_ms),
+            information,
             ..wish
         })));
     }
