@@ -39,7 +39,7 @@ pub(crate) enum Waiting {
     },
 }
 
-/// Who goes on with a replan.
+/// Who continues a replan.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reviser {
     /// The planners propose a revision, until `replan.due_ms`.
@@ -91,7 +91,7 @@ impl Waiting {
         if let Self::Replan { replan, .. } = self { Some(replan) } else { None }
     }
 
-    /// Who goes on with the replan.
+    /// Who continues the replan.
     pub(crate) fn reviser(&self) -> Option<&Reviser> {
         if let Self::Replan { by, .. } = self { Some(by) } else { None }
     }
