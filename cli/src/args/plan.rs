@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::status::PlanStatus;
 
 use super::approvals::{ApproveArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs};
@@ -165,9 +164,6 @@ pub enum PlanCommand {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         #[arg(default_value = "@latest")]
         plan: String,
-        /// Writes them in the form of another planner: `subtasks`.
-        #[arg(long, value_name = "NAME", value_parser = super::values::document_format)]
-        format: Option<DocumentFormat>,
     },
     /// Lists the questions of a plan; prompts for answers in a terminal.
     Questions {
@@ -195,10 +191,6 @@ pub enum PlanCommand {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         #[arg(default_value = "@latest")]
         plan: String,
-        /// Writes it as a document of another planner, with its state: `subtasks`, `plan_and_execute`, `actions`,
-        /// `phases`, `nodes`.
-        #[arg(long, value_name = "NAME", value_parser = super::values::document_format)]
-        format: Option<DocumentFormat>,
     },
 }
 

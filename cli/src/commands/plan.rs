@@ -2,15 +2,11 @@
 
 use goalmill_client::PlanQuery;
 use goalmill_common::clock::{Clock, parse_rfc3339};
-use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::layout::CleanupPart;
 use goalmill_common::number::milliseconds;
-use goalmill_common::plan::Plan;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::stored_plan::STORED_PLAN;
 use goalmill_common::view::{Page, PlanSummary, PlanView, StepView};
-use goalmill_plan::formats::{OwnField, fields_without_equal};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::results::{show_results, show_status};
@@ -18,9 +14,7 @@ use super::{approvals, bulk, cell, diff, fork, graph, preview, questions, revisi
 use crate::args::{Format, PlanCommand, PlanningArgs, Reasoned, ReplanArgs, TimeFormat};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
-use crate::output::{
-    Screen, Table, Tone, cleanup_words, json as json_text, mark, plan_tone, seconds, step_tone, time, yaml,
-};
+use crate::output::{Screen, Table, Tone, cleanup_words, mark, plan_tone, seconds, step_tone, time, yaml};
 use crate::watch::{Patience, Source, constraint_view_line, left_alone, note, verdict_line, wait};
 
 pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResult {
@@ -54,7 +48,7 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
         PlanCommand::Preview { goal, planning } => return preview_goal(context, &goal, &planning).await,
         PlanCommand::Approve(args) => return approvals::approve(context, &args).await,
         PlanCommand::Edit(args) => return approvals::edit(context, &args).await,
-        PlanCommand::Revisions { plan, format } => return revisions::run(context, &plan, format).await,
+        PlanCommand::Revisions { plan } => return revisions::run(context, &plan).await,
         PlanCommand::Questions { plan, list } => return questions::run(context, &plan, list).await,
         PlanCommand::Answer(args) => return questions::answer(context, &args).await,
         PlanCommand::Diff(args) => return diff::run(context, &args).await,
@@ -70,7 +64,7 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
             let results = if whole { client.whole_results(&plan).await? } else { client.results(&plan).await? };
             show_results(screen, &results)?;
         }
-        PlanCommand::Export { plan, format } => return export(context, &plan, format).await,
+        PlanCommand::Export { plan } => return export(context, &plan).await,
     }
     Ok(Exit::Done)
 }
@@ -95,48 +89,13 @@ async fn replan(context: &CommandContext, args: &ReplanArgs) -> Result<(), Faile
     show_status(screen, &client.steer_plan(&plan, "replan", body).await?)
 }
 
-/// Prints a plan as a document: in our format, or in that of another planner.
-async fn export(context: &CommandContext, plan: &str, format: Option<DocumentFormat>) -> CommandResult {
+/// Prints a plan as a document for `goalmill run`.
+async fn export(context: &CommandContext, plan: &str) -> CommandResult {
     let CommandContext { screen, client, .. } = context;
-    let plan = client.resolve(plan).await?;
-    if let Some(format) = format {
-        let document = client.plan_as(&plan, format).await?;
-        // A plan without steps has no graph.
-        if let Ok(graph) = client.graph(&plan).await {
-            note_own_fields(context, format, &graph);
-        }
-        return print_foreign(context, &document);
-    }
-    let plan = client.graph(&plan).await?;
+    let plan = client.graph(&client.resolve(plan).await?).await?;
     match screen.format {
         Format::Table | Format::Wide | Format::Name => screen.text(&yaml(&plan))?,
         Format::Json | Format::Jsonl | Format::Yaml | Format::None => screen.show(&plan, "", |_| String::new())?,
-    }
-    Ok(Exit::Done)
-}
-
-/// Names the fields of a plan that a format has no field for.
-///
-/// - `graph`: the plan. That of a later server may have unknown fields, and is not looked at.
-fn note_own_fields(context: &CommandContext, format: DocumentFormat, graph: &Value) {
-    let Ok(plan) = Plan::deserialize(graph) else { return };
-    for OwnField { name, steps } in fields_without_equal(format, &plan) {
-        let of = match steps.as_slice() {
-            [] => String::new(),
-            [only] => format!(" (step `{only}`)"),
-            [first, rest @ ..] => format!(" (steps `{first}` and {} more)", rest.len()),
-        };
-        context.screen.note(format!("`{name}`{of} has no field in `{format}`: it keeps its own name there"));
-    }
-}
-
-/// Prints a document of another planner: JSON, unless another format is asked for.
-pub(super) fn print_foreign(context: &CommandContext, document: &Value) -> CommandResult {
-    match context.screen.format {
-        Format::Table | Format::Wide | Format::Name => context.screen.line(json_text(document, true))?,
-        Format::Json | Format::Jsonl | Format::Yaml | Format::None => {
-            context.screen.show(document, "", |_| String::new())?;
-        }
     }
     Ok(Exit::Done)
 }

@@ -1,6 +1,5 @@
 //! `plan revisions`: lists the revisions of a plan.
 
-use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::id::PlanId;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::view::Page;
@@ -10,11 +9,8 @@ use crate::exit::{CommandResult, Exit};
 use crate::output::{Palette, Tone};
 use crate::watch::short;
 
-pub async fn run(context: &CommandContext, plan: &str, format: Option<DocumentFormat>) -> CommandResult {
+pub async fn run(context: &CommandContext, plan: &str) -> CommandResult {
     let plan = context.client.resolve(plan).await?;
-    if let Some(format) = format {
-        return super::plan::print_foreign(context, &context.client.revisions_as(&plan, format).await?);
-    }
     let page = context.client.revisions(&plan).await?;
     context.screen.list(
         &page,

@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 
 use goalmill_common::access::{NewToken, TokenCreated, TokenView};
 use goalmill_common::agent::{Agent, WorkerBeat};
-use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::id::{PlanId, StepId, WorkerId};
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
@@ -89,11 +88,6 @@ impl Client {
         self.get(&format!("/v1/plans/{plan}")).await
     }
 
-    /// The plan with its state, as a document of another planner.
-    pub async fn plan_as(&self, plan: &PlanId, format: DocumentFormat) -> Result<Value, ClientError> {
-        self.get(&format!("/v1/plans/{plan}?format={format}")).await
-    }
-
     pub async fn results(&self, plan: &PlanId) -> Result<Results, ClientError> {
         self.get(&format!("/v1/plans/{plan}/results")).await
     }
@@ -158,11 +152,6 @@ impl Client {
 
     pub async fn revisions(&self, plan: &PlanId) -> Result<Page<RevisionRecord>, ClientError> {
         self.get(&format!("/v1/plans/{plan}/revisions")).await
-    }
-
-    /// The revisions of a plan in the form of another planner.
-    pub async fn revisions_as(&self, plan: &PlanId, format: DocumentFormat) -> Result<Value, ClientError> {
-        self.get(&format!("/v1/plans/{plan}/revisions?format={format}")).await
     }
 
     /// What waits for an answer.

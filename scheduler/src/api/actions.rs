@@ -7,9 +7,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use goalmill_common::access::Role;
-use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Verb;
-use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::planning::ReplanOptions;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
@@ -89,10 +87,9 @@ pub(crate) async fn decompose(State(api): State<Api>, principal: Principal, body
     goal.namespace = principal.place(goal.namespace.take())?;
     let planned = effects::propose(&api.scheduler, goal.clone(), CallLog::default()).await?;
     let plan_id = format!("draft-{}", api.scheduler.random.token());
-    let now = rfc3339(api.scheduler.clock.now_ms());
-    let state = ExportState::unstarted(plan_id.clone(), goal, planned.confidence, now);
+    let state = ExportState::unstarted(plan_id.clone(), goal, api.scheduler.clock.now_ms());
     Ok(Json(Decomposed {
-        plan: formats::export_plan(DocumentFormat::Actions, &planned.plan, &state),
+        plan: formats::export_plan(&planned.plan, &state),
         plan_id,
         subtask_count: planned.plan.steps.len(),
         planning_trace: trace(planned.provenance.map(|trace| trace.value())),
@@ -210,7 +207,7 @@ pub(crate) async fn execute(
 }
 
 fn document(state: &PlanState) -> Value {
-    formats::export_plan(DocumentFormat::Actions, &state.live_plan(), &ExportState::of(&state.view(true)))
+    formats::export_plan(&state.live_plan(), &ExportState::of(&state.view(true)))
 }
 
 async fn require_plan(api: &Api, principal: &Principal, id: &str) -> Result<(), ApiError> {

@@ -3,25 +3,22 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
 use goalmill_common::command::Verb;
 use goalmill_common::criterion::Criterion;
-use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::json::Json as Payload;
 use goalmill_common::plan::Plan;
 use goalmill_common::planning::{ReplanOptions, TEMPERATURE_MAX};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
-use goalmill_common::revision::{Change, RevisionStrategy};
+use goalmill_common::revision::{Change, RevisionRecord, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Page, PlanSummary, QuestionView};
-use goalmill_plan::formats::{self, ExportState, export_revision};
+use goalmill_plan::formats;
 use schemars::Schema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::plan_access::{load_plan, load_summary, send_verb};
 use super::principal::Principal;
-use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
 use super::{Api, edit, goal_correction};
 
@@ -197,34 +194,10 @@ fn replan_issues(api: &Api, options: &ReplanOptions) -> Vec<Issue> {
     issues
 }
 
-#[derive(schemars::JsonSchema)]
-pub(crate) struct RevisionsQuery {
-    /// `subtasks`: revisions as documents of that form have them.
-    #[schemars(with = "Option<String>", regex(pattern = "^subtasks$"))]
-    format: Option<DocumentFormat>,
-}
-
-impl Parameters for RevisionsQuery {
-    const NAMES: &'static [&'static str] = &["format"];
-
-    fn parse(given: &mut RawParameters) -> Self {
-        Self { format: given.only_format(DocumentFormat::Subtasks, "revisions") }
-    }
-}
-
 /// `GET /v1/plans/{id}/revisions`.
-pub(crate) async fn revisions(
-    State(api): State<Api>,
-    Path(id): Path<String>,
-    Query(RevisionsQuery { format }): Query<RevisionsQuery>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn revisions(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Page<RevisionRecord>> {
     let state = load_plan(&api, &id).await?;
-    if format.is_none() {
-        return Ok(Json(Page { items: state.revisions().to_vec(), next: None }).into_response());
-    }
-    let now = ExportState::of(&state.view(false));
-    let items = state.revisions().iter().map(|record| export_revision(record, &now)).collect();
-    Ok(Json(Page::<Value> { items, next: None }).into_response())
+    Ok(Json(Page { items: state.revisions().to_vec(), next: None }))
 }
 
 /// `GET /v1/plans/{id}/questions`: open questions.

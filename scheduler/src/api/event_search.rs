@@ -5,15 +5,12 @@ use axum::extract::State;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use goalmill_archive::{DataConditions, EventPosition, EventSearch, event_words, query_words};
 use goalmill_common::clock::TIME_MS_MAX;
-use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event::Record;
 use goalmill_common::id::{ID_PATTERN, Namespace, PlanId, ShardId};
 use goalmill_common::json::Json as Text;
 use goalmill_common::number::to_usize;
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::view::{EventView, Page};
-use goalmill_plan::formats;
-use serde_json::{Map, Value};
+use goalmill_common::view::Page;
 
 use super::Api;
 use super::archived_events::{self, FoundEvents};
@@ -81,9 +78,6 @@ pub(crate) struct LogsQuery {
     /// have a `next`. One that begins with `older` follows when all newer events were given: older ones are in the archive.
     #[schemars(with = "Option<String>", regex(pattern = CURSOR_PATTERN))]
     cursor: Option<PageCursor>,
-    /// `phases`: entries as the log of that form has them.
-    #[schemars(with = "Option<String>", regex(pattern = "^phases$"))]
-    format: Option<DocumentFormat>,
 }
 
 impl LogsQuery {
@@ -106,7 +100,7 @@ impl LogsQuery {
 
 impl Parameters for LogsQuery {
     const NAMES: &'static [&'static str] =
-        &["plan", "step", "types", "phase", "text", "where", "since_ms", "limit", "cursor", "format"];
+        &["plan", "step", "types", "phase", "text", "where", "since_ms", "limit", "cursor"];
 
     fn parse(given: &mut RawParameters) -> Self {
         let cursor = |text: &str| {
@@ -124,7 +118,6 @@ impl Parameters for LogsQuery {
             since_ms: given.number("since_ms", 0..=TIME_MS_MAX),
             limit: given.number("limit", 1..=PAGE_MAX),
             cursor: given.value("cursor", cursor),
-            format: given.only_format(DocumentFormat::Phases, "log"),
         }
     }
 }
@@ -186,15 +179,6 @@ fn has_words(record: &Record, wanted: &[String]) -> bool {
     wanted.iter().all(|word| words.contains(word))
 }
 
-/// An event of a page, in our form or another one.
-#[derive(schemars::JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "it describes what is written as text")]
-pub(crate) enum ListedEvent {
-    Event(EventView),
-    Other(Map<String, Value>),
-}
-
 /// The newest matching events, oldest first, and a cursor if not all were read.
 pub(crate) async fn list(
     State(api): State<Api>,
@@ -223,12 +207,7 @@ pub(crate) async fn list(
         }
     }
     let (found, next) = find(&api, &principal, plan, query.cursor, &filter).await?;
-    let mut items: Vec<Text> = found.iter().map(|(plan, record)| line(plan, record)).collect();
-    if query.format.is_some() {
-        // An event that no reader takes is left out of the other form.
-        let events: Vec<Value> = items.iter().filter_map(|item| serde_json::from_str(item.text()).ok()).collect();
-        items = formats::log_entries(&events).iter().map(Text::of).collect();
-    }
+    let items: Vec<Text> = found.iter().map(|(plan, record)| line(plan, record)).collect();
     Ok(Json(Page { items, next: next.map(|cursor| cursor.write()) }))
 }
 

@@ -11,21 +11,18 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Verb;
-use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::id::PlanId;
 use goalmill_common::layout::{PlanLayout, layout_plan};
 use goalmill_common::number::to_usize;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::view::{Explanation, PlanView, PlanningProgress, Preview};
+use goalmill_common::view::{Explanation, PlanningProgress, Preview};
 use goalmill_common::wire::SubmissionKind;
 use goalmill_llm::{CallProgress, ProgressMeter};
 use goalmill_plan::document::Format;
-use goalmill_plan::formats::{self, ExportState};
 use goalmill_plan::validate;
 use goalmill_planning::CallLog;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::entity_tag::tagged;
@@ -141,23 +138,20 @@ fn graph_bytes(plan: &Plan) -> usize {
 
 #[derive(schemars::JsonSchema)]
 pub(crate) struct PlanViewQuery {
-    /// The form of the answer; without one it is our own.
-    format: Option<DocumentFormat>,
     /// Large outputs in the place of their references, 16 MiB in all.
     #[schemars(with = "Option<bool>")]
     whole: bool,
-    /// At most so many of its steps, in the order of the plan; `counts` is of all. Documents of other planners have all steps.
+    /// At most so many of its steps, in the order of the plan; `counts` is of all.
     steps_limit: Option<u32>,
     /// So many of its steps are left out before them.
     steps_offset: Option<u32>,
 }
 
 impl Parameters for PlanViewQuery {
-    const NAMES: &'static [&'static str] = &["format", WHOLE, "steps_limit", "steps_offset"];
+    const NAMES: &'static [&'static str] = &[WHOLE, "steps_limit", "steps_offset"];
 
     fn parse(given: &mut RawParameters) -> Self {
         Self {
-            format: parse_format(given),
             whole: parse_whole(given),
             steps_limit: given.number("steps_limit", 0..=u32::MAX),
             steps_offset: given.number("steps_offset", 0..=u32::MAX),
@@ -168,20 +162,8 @@ impl Parameters for PlanViewQuery {
 impl PlanViewQuery {
     /// How many steps are left out at the beginning, and how many are given at most.
     fn steps(&self) -> (usize, usize) {
-        if self.format.is_some() {
-            return (0, usize::MAX);
-        }
         (self.steps_offset.map_or(0, to_usize), self.steps_limit.map_or(usize::MAX, to_usize))
     }
-}
-
-/// A plan in our form or another one.
-#[derive(schemars::JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "it describes what is written from other types")]
-pub(crate) enum ShownPlan {
-    Plan(Box<PlanView>),
-    Other(Map<String, Value>),
 }
 
 #[derive(schemars::JsonSchema)]
@@ -199,7 +181,7 @@ impl Parameters for OutputsQuery {
     }
 }
 
-/// The plan with its steps; `?format=NAME` as a document of another planner, with its state.
+/// The plan with its steps.
 pub(crate) async fn get(
     State(api): State<Api>,
     Path(id): Path<String>,
@@ -218,19 +200,7 @@ pub(crate) async fn get(
             payloads.fill_json(outputs).await?;
         }
     }
-    Ok(match query.format {
-        None => tagged(state.seq(), view),
-        Some(format) => tagged(state.seq(), formats::export_plan(format, &state.live_plan(), &ExportState::of(&view))),
-    })
-}
-
-fn parse_format(given: &mut RawParameters) -> Option<DocumentFormat> {
-    given.value("format", |text| {
-        DocumentFormat::find(text).ok_or_else(|| {
-            let known: Vec<&str> = DocumentFormat::ALL.iter().map(|format| format.as_str()).collect();
-            (format!("there is no form `{}`", response::shown(text)), format!("give one of {}", known.join(", ")))
-        })
-    })
+    Ok(tagged(state.seq(), view))
 }
 
 #[derive(schemars::JsonSchema)]

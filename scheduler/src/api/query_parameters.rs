@@ -10,7 +10,6 @@ use axum::http::request::Parts;
 use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::problem::{ErrorCode, Issue};
 use goalmill_common::text::pointer_part;
 
@@ -146,19 +145,6 @@ impl RawParameters {
             other => Err((format!("`{}` is neither `true` nor `false`", shown(other)), "give `true`".to_owned())),
         };
         self.value(name, read).unwrap_or(false)
-    }
-
-    /// The `format` of an address that can write one other form only.
-    ///
-    /// - `what`: what the address gives, for the refusal.
-    pub(super) fn only_format(&mut self, only: DocumentFormat, what: &str) -> Option<DocumentFormat> {
-        self.value("format", |text| match DocumentFormat::find(text) {
-            Some(found) if found == only => Ok(found),
-            Some(_) | None => {
-                let detail = format!("the form `{}` has no {what}", shown(text));
-                Err((detail, format!("give `{only}`, or leave it out")))
-            }
-        })
     }
 
     fn finish(self) -> Result<(), ApiError> {

@@ -139,25 +139,6 @@ async fn documents_of_other_planners_end_as_they_say() -> Result<()> {
     assert_eq!(plan.completed(), ["s1", "s2", "s3"]);
     assert_eq!((&plan.inputs("s1")["path"], &plan.inputs("s3")["prompt"]), (&json!("."), &json!("List the changes")));
     assert_eq!(plan.inputs("s3")["results"]["s2"]["saw"]["since"], "2027-01-01");
-    let log: Value = http_client()
-        .get(format!("{}/v1/logs?plan={}&format=phases", dev.server(), plan.id))
-        .send()
-        .await?
-        .json()
-        .await?;
-    let seen: Vec<(&str, &str)> = log["items"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some((entry["eventType"].as_str()?, entry["phaseId"].as_str().unwrap_or_default())))
-        .filter(|(name, _)| name.starts_with("phase_") || name.starts_with("replan_"))
-        .collect();
-    let (first, second) = (
-        ["phase_started", "phase_completed"].map(|name| (name, "ph1")),
-        ["phase_started", "phase_completed"].map(|name| (name, "ph2")),
-    );
-    let checkpoint = ["replan_triggered", "replan_completed"].map(|name| (name, ""));
-    assert_eq!(seen, [first, checkpoint, second].concat(), "{log:#}");
 
     let plan = submit(&dev, &document("f5-graph.json"), &[], 0)?;
     assert_eq!(plan.completed(), ["get", "sum", "say", "end"]);

@@ -13,7 +13,6 @@ mod executor;
 mod export;
 mod foreign;
 mod goals;
-mod log;
 mod nodes;
 mod phases;
 mod plan_and_execute;
@@ -32,9 +31,8 @@ use goalmill_common::problem::Issue;
 use serde_json::Value;
 
 pub use context_inputs::withhold_context;
-pub use export::{ExportState, OwnField, export_plan, export_revision, fields_without_equal};
+pub use export::{ExportState, export_plan};
 pub use foreign::{ForeignDocument, foreign_document, is_card, is_revision};
-pub use log::log_entries;
 pub use nodes::{JoinedStream, join_stream};
 pub use revision_changes::{checked_revision_changes, revision_changes};
 pub use schemas::format_schema;

@@ -47,20 +47,6 @@ pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>
             }
         }
     }
-    // A plan without phases was written as the one phase that holds everything.
-    let is_implicit = |phase: &Value| phase.get("implicit").is_some_and(|flag| *flag == true);
-    if phases.len() == 1 && phases.iter().all(is_implicit) && !map.contains_key("steps") {
-        let Some(Value::Array(mut phases)) = map.shift_remove("phases") else { return };
-        let steps = phases.first_mut().and_then(|phase| phase.as_object_mut()?.shift_remove("steps"));
-        let before = conversion.rewrite.original(&format!("{at}/phases/0/steps"));
-        map.insert("steps".into(), steps.unwrap_or_else(|| Value::Array(Vec::new())));
-        let items = map.get("steps").and_then(Value::as_array).map_or(0, Vec::len);
-        let places: Vec<(String, String)> = (0..items)
-            .map(|n| (format!("{at}/steps/{n}"), conversion.rewrite.original(&format!("{at}/phases/0/steps/{n}"))))
-            .collect();
-        conversion.rewrite.moved(format!("{at}/steps"), before);
-        places.into_iter().for_each(|(place, before)| conversion.rewrite.moved(place, before));
-    }
 }
 
 /// Sorts by `order`; what has none keeps its place behind what stands before it.

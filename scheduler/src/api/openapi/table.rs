@@ -20,7 +20,7 @@ use goalmill_common::revision::RevisionRecord;
 use goalmill_common::stored_plan::{StoredPlanVersion, StoredPlanView};
 use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, EventReceipt, EventView, Explanation, ModelView, Overview, Page, PlanSummary,
-    PlannerView, Preview, QuestionView, QueueView, RefusedSubmissionView, Results, StepView, WaitView,
+    PlanView, PlannerView, Preview, QuestionView, QueueView, RefusedSubmissionView, Results, StepView, WaitView,
 };
 use serde_json::{Map, Value, json};
 
@@ -302,7 +302,7 @@ fn looks() -> Vec<Operation> {
         get("/v1/plans/{id}", "getPlan", "The plan with its steps", plans::get)
             .query::<plans::PlanViewQuery>()
             .headers(&["If-None-Match"])
-            .gives::<plans::ShownPlan>()
+            .gives::<PlanView>()
             .refuses(PLAN),
         get("/v1/plans/{id}/graph", "getGraph", "The plan as a document that can be submitted", plans::graph)
             .query::<plans::RevisionParameters>()
@@ -333,7 +333,6 @@ fn looks() -> Vec<Operation> {
         .gives_as::<String>(EVENT_STREAM)
         .refuses(&[PlanNotFound, InvalidEventId, EventsTrimmed]),
         get("/v1/plans/{id}/revisions", "listRevisions", "What was changed, by whom and why", approvals::revisions)
-            .query::<approvals::RevisionsQuery>()
             .gives::<Page<RevisionRecord>>()
             .refuses(PLAN),
         get("/v1/plans/{id}/questions", "listQuestions", "What waits for an answer", approvals::questions)
@@ -351,7 +350,7 @@ fn looks() -> Vec<Operation> {
         )
         .query::<event_search::LogsQuery>()
         .headers(&["Last-Event-ID"])
-        .gives::<Page<event_search::ListedEvent>>()
+        .gives::<Page<EventView>>()
         .gives_as::<String>(EVENT_STREAM)
         .refuses(&[PlanNotFound, InvalidEventId]),
         get(
@@ -380,7 +379,7 @@ fn looks() -> Vec<Operation> {
         .gives::<QualityReport>(),
         get("/v1/logs", "listLogs", "The newest events of all plans, or of one, oldest first", event_search::list)
             .query::<event_search::LogsQuery>()
-            .gives::<Page<event_search::ListedEvent>>()
+            .gives::<Page<EventView>>()
             .refuses(PLAN),
     ]
 }
