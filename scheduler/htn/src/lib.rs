@@ -2,7 +2,6 @@
 //!
 //! Pure: no clock, no randomness, no I/O. The caller passes the seed, the limits and a stop condition.
 
-mod check;
 mod compile;
 mod facts;
 mod index;
@@ -14,7 +13,6 @@ mod search;
 mod sexpr;
 mod solution;
 
-pub use check::{PlanFlaw, check};
 pub use links::{CausalLink, Dependencies, dependencies};
 pub use model::{
     ActionEffect, ActionSchema, Atom, Domain, Formula, MethodSchema, Network, ParseError, PlanningProblem, Predicate,

@@ -38,7 +38,7 @@ mod ttl_cache;
 mod vectors;
 
 pub use embedding_table::{EmbeddingTable, EmbeddingTableError};
-pub use plan_routing::{PlanRoutes, auto_step_texts, route_plan, step_text};
+pub use plan_routing::{PlanRoutes, route_plan, step_text};
 pub use rank::score;
 
 use agent_index::{AgentIndex, AgentScores, StepQuery};
@@ -354,11 +354,6 @@ impl Router {
     /// Learns that no agent does similar steps; does nothing unless `router.learn` is set.
     pub fn record_no_match(&self, text: &str) {
         self.train(text, None, true);
-    }
-
-    /// Number of stored examples.
-    pub fn example_count(&self) -> usize {
-        self.learner.as_ref().map_or(0, |learner| read_lock(learner).example_count())
     }
 
     /// Whether no agent is registered.

@@ -152,18 +152,6 @@ impl PlanRouting<'_> {
     }
 }
 
-/// The texts of the `auto` steps, for [`Router::prefetch`].
-pub fn auto_step_texts(plan: &Plan) -> Vec<String> {
-    let mut texts = Vec::new();
-    for step in &plan.steps {
-        texts.extend(step.plan.iter().flat_map(|inner| auto_step_texts(inner)));
-        if step.agent_type.is_open() && step.kind.needs_worker() {
-            texts.push(step_text(step));
-        }
-    }
-    texts
-}
-
 /// The text of a step: its description and action.
 pub fn step_text(step: &Step) -> String {
     format!("{} {}", step.description, crate::text_analysis::split_identifier(&step.action))

@@ -320,7 +320,6 @@ fn outcomes_change_the_selected_agent() {
         router.record_match("somewhere to sleep close to the airport", &"hotel_agent".into(), true);
         router.record_match("how do we get there by plane", &"flight_agent".into(), true);
     }
-    assert_eq!(router.example_count(), 40);
     let choice = router.choose(text).expect("outcomes tell who does it");
     assert_eq!(choice.agent_type.as_str(), "hotel_agent");
     assert!(choice.candidates[0].factors["learned"] > 0.0);
@@ -331,7 +330,7 @@ fn outcomes_are_ignored_unless_learning_is_on() {
     let router = router(RouterSettings::default());
     router.record_match("find a hotel", &"hotel_agent".into(), true);
     router.record_no_match("say hello");
-    assert_eq!(router.example_count(), 0);
+    assert!(router.learner.is_none());
 }
 
 #[test]

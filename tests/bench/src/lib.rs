@@ -1,5 +1,7 @@
-//! Parts that several benchmarks share: tool lists, the best schedules, clients and kills of a cluster.
+//! Parts that several benchmarks share: tool lists, the checker of HTN plans, the best schedules, clients and kills of a cluster.
 
+#[path = "../../../scheduler/htn/tests/plans/checker.rs"]
+pub mod htn_checker;
 pub mod kill;
 pub mod list_schedule;
 pub mod program;

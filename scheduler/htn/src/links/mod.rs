@@ -223,6 +223,3 @@ impl ReadCollector<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,6 +11,3 @@ mod problem;
 
 pub use domain::parse_domain;
 pub use problem::parse_problem;
-
-#[cfg(test)]
-mod tests;

@@ -210,8 +210,3 @@ impl SearchRounds<'_> {
         end
     }
 }
-
-#[cfg(test)]
-mod fixtures;
-#[cfg(test)]
-mod tests;

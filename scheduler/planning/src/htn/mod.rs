@@ -11,7 +11,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::RuleView;
-use goalmill_htn::{PlanningProblem, SearchLimits, SearchOutcome, Solution, check, dependencies, solve};
+use goalmill_htn::{PlanningProblem, SearchLimits, SearchOutcome, Solution, dependencies, solve};
 use serde_json::{Map, Value, json};
 
 use super::extraction::GoalFacts;
@@ -110,25 +110,21 @@ impl HtnPlanner {
         })
     }
 
-    /// A checked solution, and how many nodes were searched.
+    /// A solution, and how many nodes were searched.
     fn search(
         &self,
         domain: &GoalDomain,
         problem: &PlanningProblem,
         stop: &mut dyn FnMut() -> bool,
     ) -> Result<(Solution, u64), String> {
-        let (solution, nodes) = match solve(&domain.parsed, problem, self.limits, stop) {
-            SearchOutcome::Solved { solution, nodes } => (solution, nodes),
-            SearchOutcome::Exhausted { nodes } => {
-                return Err(format!("there is no way to do it; {nodes} nodes were searched"));
-            }
+        match solve(&domain.parsed, problem, self.limits, stop) {
+            SearchOutcome::Solved { solution, nodes } => Ok((solution, nodes)),
+            SearchOutcome::Exhausted { nodes } => Err(format!("there is no way to do it; {nodes} nodes were searched")),
             SearchOutcome::GaveUp { nodes } => {
-                return Err(format!("no plan was found in {nodes} nodes; raise `planner.htn_nodes_max`"));
+                Err(format!("no plan was found in {nodes} nodes; raise `planner.htn_nodes_max`"))
             }
-            SearchOutcome::Unsupported { reason } => return Err(reason),
-        };
-        check(&domain.parsed, problem, &solution).map_err(|flaw| format!("the plan is wrong: {flaw}"))?;
-        Ok((solution, nodes))
+            SearchOutcome::Unsupported { reason } => Err(reason),
+        }
     }
 
     /// The domain that the goal calls for most.

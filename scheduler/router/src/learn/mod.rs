@@ -153,11 +153,6 @@ impl Learner {
         })
     }
 
-    /// Number of stored examples.
-    pub(super) fn example_count(&self) -> usize {
-        self.examples.len()
-    }
-
     /// The class of an agent; adds one if the limit allows it.
     fn class(&mut self, agent: Option<&AgentType>) -> Option<usize> {
         let Some(agent) = agent else { return Some(NO_MATCH) };
@@ -271,7 +266,7 @@ mod tests {
         for n in 0..100 {
             learner.record_outcome(&format!("task number {n}"), Some(&"busy".into()), true, 0.0);
         }
-        assert_eq!(learner.example_count(), 10);
+        assert_eq!(learner.examples.len(), 10);
         assert!(learner.advise("task", &[], 0.0).is_some_and(|advice| advice.bonus.is_empty()));
     }
 

@@ -5,10 +5,11 @@
 #![expect(clippy::print_stdout, reason = "figures for whoever runs it")]
 
 use anyhow::{Result, anyhow, bail};
-use goalmill_htn::{SearchLimits, SearchOutcome, check, parse_domain, parse_problem, solve};
+use goalmill_bench::htn_checker::check;
+use goalmill_htn::{SearchLimits, SearchOutcome, parse_domain, parse_problem, solve};
 use tokio::time::Instant;
 
-#[path = "../../../../scheduler/htn/src/search/fixtures.rs"]
+#[path = "../../../../scheduler/htn/tests/plans/fixtures.rs"]
 mod fixtures;
 
 /// Guests when none are given.

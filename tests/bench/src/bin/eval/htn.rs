@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use goalmill_bench::htn_checker::check;
 use goalmill_common::clock::unix_us;
-use goalmill_htn::{SearchLimits, SearchOutcome, check, dependencies, parse_domain, parse_problem, solve};
+use goalmill_htn::{SearchLimits, SearchOutcome, dependencies, parse_domain, parse_problem, solve};
 use serde_json::{Value, json};
 
 use crate::rows::Out;

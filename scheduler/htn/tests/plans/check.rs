@@ -1,5 +1,9 @@
-use super::*;
-use crate::{SearchLimits, SearchOutcome, parse_domain, parse_problem, solve};
+use goalmill_htn::{
+    Decomposition, Domain, Formula, PlanningProblem, SearchLimits, SearchOutcome, Solution, parse_domain,
+    parse_problem, solve,
+};
+
+use crate::checker::check;
 
 const DOMAIN: &str = "(define (domain tea) (:types cup) (:predicates (hot) (full ?c - cup) (clean ?c - cup))
   (:task serve :parameters (?c - cup)) (:task prepare :parameters ())
@@ -26,7 +30,7 @@ fn whatever_is_changed_is_refused() {
         let mut changed = solution.clone();
         change(&mut changed);
         assert_ne!(changed, solution);
-        let flaw = check(&domain, &problem, &changed).map_err(|e| e.to_string());
+        let flaw = check(&domain, &problem, &changed);
         assert!(flaw.as_ref().is_err_and(|e| e.contains(told)), "{told}: {flaw:?}");
     };
     let find = |task: &str| solution.nodes.iter().position(|n| n.task == task).expect("it is in the plan");
@@ -51,9 +55,9 @@ fn whatever_is_changed_is_refused() {
         "the precondition of method `cold` does not hold",
     );
     let unmet = PlanningProblem { goal: Formula::Not(Box::new(problem.goal.clone())), ..problem.clone() };
-    assert!(check(&domain, &unmet, &solution).is_err_and(|e| e.detail.contains("goal")));
+    assert!(check(&domain, &unmet, &solution).is_err_and(|e| e.contains("goal")));
     let dirty = PlanningProblem { init: problem.init[..1].to_vec(), ..problem.clone() };
-    assert!(check(&domain, &dirty, &solution).is_err_and(|e| e.detail.contains("method `with`")));
+    assert!(check(&domain, &dirty, &solution).is_err_and(|e| e.contains("method `with`")));
 }
 
 fn method(solution: &mut Solution, node: usize) -> &mut Decomposition {

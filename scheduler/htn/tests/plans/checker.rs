@@ -4,22 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{ActionEffect, ActionSchema, Atom, Domain, Formula, Network, PlanningProblem, Term, TypedName};
-use crate::solution::{Decomposition, Solution};
+use goalmill_htn::{
+    ActionEffect, ActionSchema, Atom, Decomposition, Domain, Formula, Network, PlanningProblem, Solution, Term,
+    TypedName,
+};
 
-/// An error in a solution, and the node that it concerns.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{detail}", node.map(|n| format!("node {n}: ")).unwrap_or_default())]
-pub struct PlanFlaw {
-    pub node: Option<usize>,
-    pub detail: String,
-}
-
-/// Checks every precondition, method and ordering of a solution, in the order of its events.
-pub fn check(domain: &Domain, problem: &PlanningProblem, solution: &Solution) -> Result<(), PlanFlaw> {
+/// Checks every precondition, method and ordering of a solution, in the order of its events; the error names the node.
+pub fn check(domain: &Domain, problem: &PlanningProblem, solution: &Solution) -> Result<(), String> {
     let mut replay = Replay::new(domain, problem, solution)?;
     for event in &solution.events {
-        replay.apply(*event).map_err(|detail| PlanFlaw { node: Some(*event), detail })?;
+        replay.apply(*event).map_err(|detail| format!("node {event}: {detail}"))?;
     }
     replay.end()
 }
@@ -27,14 +21,13 @@ pub fn check(domain: &Domain, problem: &PlanningProblem, solution: &Solution) ->
 /// Whether the actions of a solution can be done in another order and reach the goal.
 ///
 /// - `order`: positions in [`Solution::plan`].
-#[cfg(test)]
-pub(crate) fn check_order(
+pub fn check_order(
     domain: &Domain,
     problem: &PlanningProblem,
     solution: &Solution,
     order: &[usize],
 ) -> Result<(), String> {
-    let mut replay = Replay::new(domain, problem, solution).map_err(|flaw| flaw.detail)?;
+    let mut replay = Replay::new(domain, problem, solution)?;
     let actions: Vec<usize> = solution.actions().collect();
     for position in order {
         let node = &solution.nodes[actions[*position]];
@@ -73,7 +66,7 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(domain: &'a Domain, problem: &'a PlanningProblem, solution: &'a Solution) -> Result<Self, PlanFlaw> {
+    fn new(domain: &'a Domain, problem: &'a PlanningProblem, solution: &'a Solution) -> Result<Self, String> {
         let mut objects: BTreeMap<&str, Vec<&[String]>> = BTreeMap::new();
         for object in domain.constants.iter().chain(&problem.objects) {
             objects.entry(&object.name).or_default().push(&object.types);
@@ -90,12 +83,11 @@ impl<'a> Replay<'a> {
             open: vec![0; count],
             finished: vec![false; count],
         };
-        let whole = |detail: String| PlanFlaw { node: None, detail };
-        let binding = replay.world.bind(&problem.parameters, &solution.binding).map_err(whole)?;
+        let binding = replay.world.bind(&problem.parameters, &solution.binding)?;
         if !replay.world.holds(&problem.constraint, &binding) {
-            return Err(whole("the constraint on the initial network does not hold".into()));
+            return Err("the constraint on the initial network does not hold".into());
         }
-        replay.attach_children(None, &solution.roots, &problem.network, &binding).map_err(whole)?;
+        replay.attach_children(None, &solution.roots, &problem.network, &binding)?;
         Ok(replay)
     }
 
@@ -200,12 +192,12 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn end(&self) -> Result<(), PlanFlaw> {
+    fn end(&self) -> Result<(), String> {
         if let Some(n) = self.finished.iter().position(|f| !f) {
-            return Err(PlanFlaw { node: Some(n), detail: "is never finished".into() });
+            return Err(format!("node {n}: is never finished"));
         }
         if !self.world.holds(&self.problem.goal, &Vec::new()) {
-            return Err(PlanFlaw { node: None, detail: "the goal does not hold at the end".into() });
+            return Err("the goal does not hold at the end".into());
         }
         Ok(())
     }
@@ -313,6 +305,3 @@ fn value<'a>(term: &'a Term, binding: &Binding<'a>) -> &'a str {
 fn fact<'a>(atom: &'a Atom, binding: &Binding<'a>) -> Fact<'a> {
     (&atom.predicate, atom.terms.iter().map(|t| value(t, binding)).collect())
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,8 +1,10 @@
+use goalmill_htn::{
+    Dependencies, Domain, PlanningProblem, SearchLimits, SearchOutcome, Solution, dependencies, parse_domain,
+    parse_problem, solve,
+};
 use proptest::prelude::*;
 
-use super::*;
-use crate::check::check_order;
-use crate::{SearchLimits, SearchOutcome, parse_domain, parse_problem, solve};
+use crate::checker::{check, check_order};
 
 /// Parcels are carried by vans that hold one each; written for this test.
 const DOMAIN: &str = "(define (domain parcels) (:requirements :typing :hierarchy)
@@ -89,7 +91,7 @@ fn planned(goals: &[u8], vans: usize, seed: u64) -> (Domain, PlanningProblem, So
     let SearchOutcome::Solved { solution, .. } = solve(&domain, &problem, limits, &mut || false) else {
         panic!("there is always a way to bring a parcel")
     };
-    crate::check(&domain, &problem, &solution).expect("the plan is valid");
+    check(&domain, &problem, &solution).expect("the plan is valid");
     let found = dependencies(&domain, &problem, &solution);
     (domain, problem, solution, found)
 }

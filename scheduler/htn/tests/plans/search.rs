@@ -1,6 +1,9 @@
-use super::fixtures::{MEALS, meals};
-use super::*;
-use crate::{Solution, check, parse_domain, parse_problem};
+use goalmill_htn::{
+    Domain, PlanningProblem, SearchLimits, SearchOutcome, Solution, parse_domain, parse_problem, solve,
+};
+
+use crate::checker::check;
+use crate::fixtures::{MEALS, meals};
 
 #[test]
 fn a_deep_decomposition_takes_nodes_in_proportion_to_its_actions() {

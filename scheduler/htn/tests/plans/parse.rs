@@ -1,5 +1,6 @@
-use super::*;
-use crate::model::{ActionEffect, Formula, Term};
+use goalmill_htn::{ActionEffect, Formula, SearchLimits, SearchOutcome, Term, parse_domain, parse_problem, solve};
+
+use crate::checker::check;
 
 const DOMAIN: &str = "(define (domain Garden)
  (:requirements :hierarchy :typing)
@@ -81,9 +82,9 @@ proptest::proptest! {
         if let Ok(domain) = parse_domain(&text)
             && let Ok(problem) = parse_problem(&domain, problem)
         {
-            let limits = crate::SearchLimits { nodes_max: 500, ..crate::SearchLimits::default() };
-            if let crate::SearchOutcome::Solved { solution, .. } = crate::solve(&domain, &problem, limits, &mut || false) {
-                crate::check(&domain, &problem, &solution).expect("the checker accepts what the search found");
+            let limits = SearchLimits { nodes_max: 500, ..SearchLimits::default() };
+            if let SearchOutcome::Solved { solution, .. } = solve(&domain, &problem, limits, &mut || false) {
+                check(&domain, &problem, &solution).expect("the checker accepts what the search found");
             }
         }
     }
