@@ -32,9 +32,8 @@ pub(crate) fn within(
     finding: &WorkBudget,
     gathering: &WorkBudget,
 ) -> CallReading {
-    let mut finds = find(text, catalogue, limits, finding);
+    let finds = find(text, catalogue, limits, finding);
     // Calls are run: what nothing closes is not taken for whole.
-    finds.cut_open();
     let cut = finds.values.last().is_some_and(|f| !f.node.whole);
     let way = CallContext { catalogue, limits, budget: gathering, nested: 0 };
     let mut groups = groups(text, &finds.values, way);

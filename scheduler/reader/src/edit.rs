@@ -47,8 +47,6 @@ pub enum EditKind {
     CallRead,
     /// Several values as one list.
     ValuesListed,
-    /// Lists and tables by indentation, as YAML has them.
-    BlockRead,
     /// A list in prose (numbered, dashed) as a list of steps.
     LinesListed,
     /// A string that holds JSON or a call was read as what it holds.

@@ -3,7 +3,6 @@
 //! It adds no values, does not complete truncated arguments, and records every change: see [`Edit`] and [`Verdict`].
 
 mod arguments;
-mod block;
 mod call_collector;
 mod call_group;
 mod call_search;
@@ -17,7 +16,6 @@ mod node;
 mod number;
 mod parse;
 mod reading;
-mod scalar;
 mod shape;
 mod span;
 mod stream;

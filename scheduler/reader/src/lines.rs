@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use crate::edit::{EditKind, Edits};
 use crate::limits::ReaderLimits;
 use crate::reading::{Item, Reading, TextEnd, Verdict};
+use crate::shape;
 use crate::span::TextSpan;
 
 /// What a line says.
@@ -32,6 +33,7 @@ pub(crate) fn parse_lines(text: &str, ended: TextEnd, limits: &ReaderLimits) -> 
                 cut = Some(start);
                 break;
             }
+            TextLine::Item(words) if is_entry(words) => return None,
             TextLine::Item(words) => {
                 let from = start + line.find(words)?;
                 let bold = line.matches("**").count() % 2 == 1;
@@ -65,6 +67,11 @@ fn step(words: &str) -> Value {
     let mut step = Map::new();
     step.insert("description".to_owned(), Value::String(words.to_owned()));
     Value::Object(step)
+}
+
+/// Whether an item is an entry of a table, as YAML writes it: such a list is no prose.
+fn is_entry(words: &str) -> bool {
+    words.split_once(':').is_some_and(|(key, _)| key.starts_with(char::is_lowercase) && shape::is_step_key(key))
 }
 
 /// Whether a line goes on with the item above it.

@@ -91,21 +91,6 @@ pub(crate) fn is_step_key(key: &str) -> bool {
     NAMES.iter().chain(&KEYS).any(|known| key.eq_ignore_ascii_case(known))
 }
 
-/// Whether a block without brackets is a plan beyond doubt: a list of steps behind dashes, some with more than one entry,
-/// alone or under a key where plans keep their steps. Of one that is `cut`, the last step says nothing.
-pub(crate) fn is_plan(node: &Node, source: &str, cut: bool) -> bool {
-    let Some(all @ [first, ..]) = list(node, source, 0).map(|list| list.items) else { return false };
-    let dashed = source[..first.span.start].trim_end().ends_with('-');
-    let steps = if cut && all.len() > 1 { &all[..all.len() - 1] } else { all };
-    let entries = |step: &Node| step.map().map_or(0, <[_]>::len);
-    dashed && steps.iter().all(|s| is_step(s, source)) && steps.iter().map(entries).max() > Some(1)
-}
-
-/// Whether the last of the steps looks like one.
-pub(crate) fn ends_in_step(node: &Node, source: &str) -> bool {
-    list(node, source, 0).and_then(|list| list.items.last()).is_some_and(|last| is_step(last, source))
-}
-
 /// Whether a value looks like one step or one call.
 pub(crate) fn is_step(node: &Node, source: &str) -> bool {
     match &node.kind {

@@ -74,10 +74,7 @@ pub(crate) fn within(
     } else if let Some(reading) = inside_string(trimmed, text, catalogue, limits) {
         return reading;
     }
-    let mut finds = find_from(text, begun, catalogue, limits, budget);
-    if ended == TextEnd::Cut {
-        finds.cut_open();
-    }
+    let finds = find_from(text, begun, catalogue, limits, budget);
     if finds.values.is_empty() {
         return lines::parse_lines(text, ended, limits).unwrap_or_else(|| unreadable(why(&finds)));
     }

@@ -1,13 +1,11 @@
 //! Finds the values in a text: tries every position where a list, a table or a call may begin.
 
-use crate::block;
 use crate::catalogue::ToolCatalogue;
 use crate::edit::Edits;
 use crate::escape::EscapeDialect;
 use crate::limits::{ReaderLimits, WorkBudget};
 use crate::node::{Node, NodeKind};
 use crate::parse::{Parser, ParserState, Stop, name_end};
-use crate::shape;
 use crate::span::TextSpan;
 use crate::variable::Variables;
 
@@ -18,8 +16,6 @@ pub(crate) struct FoundValue {
     pub(crate) edits: Edits,
     /// Which fenced block it stands in, counted from 1; 0 outside of all.
     pub(crate) block: usize,
-    /// Whether it goes on to the end of the text without anything that closes it.
-    pub(crate) open: bool,
 }
 
 /// All that was found in a text.
@@ -35,15 +31,6 @@ pub(crate) struct SearchResult {
     pub(crate) unread: Option<usize>,
 }
 
-impl SearchResult {
-    /// Takes what nothing closes for cut.
-    pub(crate) fn cut_open(&mut self) {
-        for found in self.values.iter_mut().filter(|f| f.open) {
-            block::cut_last(&mut found.node);
-        }
-    }
-}
-
 /// What beginning to read costs, in units of work.
 pub(crate) const START: usize = 64;
 
@@ -55,12 +42,8 @@ pub(crate) struct ValueSearch<'a> {
     pub(crate) finds: SearchResult,
     pub(crate) block: usize,
     pub(crate) in_fence: bool,
-    /// Whether the fence says that YAML stands in it.
-    pub(crate) yaml: bool,
     /// Whether the text ended in a string when a value was read last.
     pub(crate) in_string: bool,
-    /// Before here no block without brackets begins.
-    pub(crate) blocks_from: usize,
     /// The first byte that is not blank.
     pub(crate) first: usize,
     /// The work that is left for it.
@@ -95,10 +78,8 @@ pub(crate) fn find_from(
         finds,
         block: 0,
         in_fence: false,
-        yaml: false,
         in_string: false,
         variables: Variables::default(),
-        blocks_from: 0,
         first,
         budget,
         begun,
@@ -118,14 +99,6 @@ pub(crate) fn find_from(
 impl ValueSearch<'_> {
     /// Tries the position `at`; returns the next position.
     fn scan(&mut self, at: usize) -> usize {
-        if self.bytes[at] == b'\n' {
-            return at + 1;
-        }
-        if (at == 0 || self.bytes[at - 1] == b'\n')
-            && let Some(end) = self.indented(at)
-        {
-            return end;
-        }
         match self.bytes[at] {
             b'{' | b'[' => self.value(at).unwrap_or(at + 1),
             b'`' if self.bytes[at..].starts_with(b"```") => self.fence(at),
@@ -150,7 +123,6 @@ impl ValueSearch<'_> {
             // A label stands alone on its line; a call right behind the fence is none.
             if matches!(self.bytes.get(end + label), None | Some(b'\n' | b'\r' | b' ' | b'{' | b'[')) {
                 let name = &self.text[end..end + label];
-                self.yaml = matches!(name, "yaml" | "yml");
                 if self.catalogue.is_empty() || self.catalogue.find(name).is_none() {
                     end += label;
                 }
@@ -174,54 +146,7 @@ impl ValueSearch<'_> {
     pub(crate) fn push_value(&mut self, mut node: Node, mut edits: Edits) {
         self.variables.resolve(&mut node, self.text, &mut edits, self.budget);
         let block = if self.in_fence { self.block } else { 0 };
-        self.finds.values.push(FoundValue { node, edits, block, open: false });
-    }
-
-    /// Tries to read a block without brackets whose first line begins at `at`; where it ends.
-    fn indented(&mut self, at: usize) -> Option<usize> {
-        if at < self.blocks_from {
-            return None;
-        }
-        let line = self.text[at..].split('\n').next().unwrap_or_default();
-        let words = line.trim();
-        let item = words.strip_prefix("- ").map(str::trim_start);
-        let (name, behind) = block::key(item.unwrap_or(words))?;
-        let name = name.slice(item.unwrap_or(words));
-        let listed = behind == words.len() && shape::is_list_key(name);
-        // Prose has lines like `Note: …`; a plan begins with something that plans have.
-        let begins =
-            self.yaml || listed || item.is_some() && shape::is_step_key(name) || item.is_none() && !self.in_prose(at);
-        if !begins {
-            return None;
-        }
-        let block = match block::parse_block(self.text, at, self.limits, self.budget) {
-            Ok(block) => block,
-            Err(end) => {
-                self.blocks_from = end;
-                return None;
-            }
-        };
-        let end = block.node.span.end;
-        self.blocks_from = end;
-        let cut = block.cut || block.open && (self.in_fence || !shape::ends_in_step(&block.node, self.text));
-        if !(self.yaml && self.in_fence || shape::is_plan(&block.node, self.text, cut)) {
-            return None;
-        }
-        let mut node = block.node;
-        if cut {
-            block::cut_last(&mut node);
-        }
-        self.push_value(node, block.edits);
-        if let Some(found) = self.finds.values.last_mut() {
-            found.open = block.open;
-        }
-        Some(end)
-    }
-
-    /// Whether the line before `at` is one of prose, and no blank one.
-    fn in_prose(&self, at: usize) -> bool {
-        let before = self.text[..at.saturating_sub(1)].rsplit('\n').next().unwrap_or_default().trim();
-        !(before.is_empty() || before.starts_with("```") || before.ends_with(':') || before == "---")
+        self.finds.values.push(FoundValue { node, edits, block });
     }
 
     /// Reads the value at `at` plainly, else repairing.

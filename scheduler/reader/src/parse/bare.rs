@@ -1,4 +1,4 @@
-//! Values without quotes, in broken texts: `<room type>`, `New York, NY`, `2 * pi`, `lambda x: x > 1`.
+//! Values without quotes, in broken texts: `New York, NY`, `2 * pi`, `lambda x: x > 1`.
 
 use super::{Open, Parser, Step, Stop, is_closer};
 use crate::edit::EditKind;
@@ -49,12 +49,6 @@ impl Parser<'_> {
         let open = self.s.stack.last().map(|f| f.open);
         let mut depth = 0_usize;
         let mut at = start;
-        if self.bytes[start] == b'<'
-            && let Some(n) = self.bytes[start..].iter().take(200).position(|b| matches!(b, b'>' | b'\n'))
-            && self.bytes[start + n] == b'>'
-        {
-            at = start + n + 1;
-        }
         while let Some(&c) = self.bytes.get(at) {
             self.burn(1)?;
             if at - start > LENGTH_MAX {
@@ -122,10 +116,6 @@ impl Parser<'_> {
         let end = self.formula_end(start, open)?;
         let word = self.src[start..end].trim_end();
         let span = TextSpan::new(start, start + word.len());
-        if let Some(text) = join(word) {
-            self.s.edits.respelled(EditKind::StringsJoined, span, word, &text);
-            return self.push_node(Node::new(NodeKind::Text(Text::Own(text)), span.start, span.end));
-        }
         self.s.edits.guessed(EditKind::ExpressionQuoted, span, word, word);
         self.push_node(Node::new(NodeKind::Text(Text::Slice(span)), span.start, span.end))
     }
@@ -149,24 +139,5 @@ impl Parser<'_> {
             at += 1;
         }
         Err(Stop::End)
-    }
-}
-
-/// `"a" + 'b'`, without escapes.
-fn join(text: &str) -> Option<String> {
-    let mut joined = String::new();
-    let mut rest = text.trim();
-    loop {
-        let quote = rest.chars().next().filter(|q| matches!(q, '"' | '\''))?;
-        let end = rest[1..].find([quote, '\\'])? + 1;
-        if !rest[end..].starts_with(quote) {
-            return None;
-        }
-        joined.push_str(&rest[1..end]);
-        rest = rest[end + 1..].trim_start();
-        if rest.is_empty() {
-            return Some(joined);
-        }
-        rest = rest.strip_prefix('+')?.trim_start();
     }
 }

@@ -149,7 +149,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `name=` in a call, which is left behind when it is there. Quotes around the name and `:` only when repairing.
+    /// `name=` in a call, which is left behind when it is there.
     pub(super) fn argument_name(&mut self) -> Result<Option<(Text, usize)>, Stop> {
         let start = self.s.pos;
         let end = self.name_end(start);
@@ -157,7 +157,7 @@ impl Parser<'_> {
             return Err(Stop::End);
         }
         if end == start {
-            return if self.s.repair { Ok(self.quoted_argument_name()) } else { Ok(None) };
+            return Ok(None);
         }
         let mut sign = end;
         while self.bytes.get(sign).is_some_and(|c| c.is_ascii_whitespace()) {
@@ -170,35 +170,8 @@ impl Parser<'_> {
                 self.s.pos = sign + 1;
                 Ok(Some((name, end)))
             }
-            (Some(b':'), Some(_)) if self.s.repair => {
-                let name = self.name(start, end);
-                self.s.edits.respelled(EditKind::CallRead, TextSpan::new(start, sign + 1), ":", "=");
-                self.s.pos = sign + 1;
-                Ok(Some((name, end)))
-            }
             _ => Ok(None),
         }
-    }
-
-    /// `"name"=` or `'name':` in a call.
-    fn quoted_argument_name(&mut self) -> Option<(Text, usize)> {
-        let start = self.s.pos;
-        let quote = *self.bytes.get(start).filter(|q| matches!(q, b'"' | b'\''))?;
-        let end = name_end(self.bytes, start + 1);
-        if end == start + 1 || self.bytes.get(end) != Some(&quote) {
-            return None;
-        }
-        let mut sign = end + 1;
-        while matches!(self.bytes.get(sign), Some(b' ' | b'\t')) {
-            sign += 1;
-        }
-        if !matches!(self.bytes.get(sign), Some(b'=' | b':')) || self.bytes.get(sign + 1) == Some(&b'=') {
-            return None;
-        }
-        self.s.edits.respelled(EditKind::CallRead, TextSpan::new(start, sign + 1), &self.src[start..=sign], "");
-        let name = self.name(start + 1, end);
-        self.s.pos = sign + 1;
-        Some((name, end))
     }
 }
 

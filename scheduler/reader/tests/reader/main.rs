@@ -2,7 +2,6 @@
 
 mod broken;
 mod calls;
-mod indented;
 mod notations;
 mod properties;
 mod stream;

@@ -161,6 +161,7 @@ fn what_holds_nothing_says_why() {
     };
     assert_eq!(reason("  \n"), UnreadableReason::Empty);
     assert_eq!(reason("I cannot help with that."), UnreadableReason::NothingFound);
+    assert_eq!(reason("steps:\n  - id: a\n    action: fetch\n  - id: b\n"), UnreadableReason::NothingFound, "YAML");
     assert_eq!(reason(&"[".repeat(5000)), UnreadableReason::TooDeep);
     let limits = ReaderLimits { bytes_max: 3, ..ReaderLimits::default() };
     let reading = parse_value("[1, 2]", &ToolCatalogue::default(), &limits);
