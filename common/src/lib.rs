@@ -34,7 +34,6 @@ pub mod layout;
 pub mod limits;
 pub mod load;
 pub mod metric;
-pub mod metric_page;
 pub mod number;
 pub mod plan;
 pub mod planning;

@@ -102,38 +102,6 @@ impl QualityMeasure {
     pub fn is_share(self) -> bool {
         !self.is_seconds() && self != Self::ConfidenceCorrelation && self != Self::CalibrationError
     }
-
-    /// How it is computed, over the plans that ended in the period.
-    pub fn formula(self) -> &'static str {
-        match self {
-            Self::PlanValidity => {
-                "valid ÷ all answers to goals: every answer of a model, and one answer of each plan or failure of a planner without a model. Valid: a plan, after repair without a model"
-            }
-            Self::TaskCompleteness => {
-                "completed ÷ all steps at the end, without those that a revision removed or a condition, a person or a revision skipped; cancelled and rejected plans do not count"
-            }
-            Self::DependencyAccuracy => {
-                "|A ∩ B| ÷ |A ∪ B|, where A are the dependencies of the steps as first planned and B those at the end, both of steps with an attempt"
-            }
-            Self::AssignmentAccuracy => {
-                "steps completed by the agent type that the planner or the router chose first ÷ steps with an attempt that were completed or failed; a fallback or a revision to another agent type does not count as kept"
-            }
-            Self::RevisionFrequency => "plans with at least one revision by planners ÷ all plans",
-            Self::RevisionSuccess => "completed plans among those with a revision by planners",
-            Self::CalibrationError => {
-                "Σ (nₖ ÷ n) · |mean confidence − share completed| over ten groups of equal width, with the planner's own confidence; `partial` counts as not completed"
-            }
-            Self::ConfidenceCorrelation => {
-                "Pearson's r of the planner's own confidence and the outcome (1 completed, 0 not); none if all are the same"
-            }
-            Self::WastedCost => "cost of failed attempts ÷ cost of all attempts, by the reports of agents",
-            Self::PlanningP50 | Self::PlanningP95 => "from `goal_accepted` to `plan_created` by a planner",
-            Self::ReplanningP50 | Self::ReplanningP95 => {
-                "from `replan_triggered` to the revision, its proposal, or the decision to go on without one; without waits for people"
-            }
-            Self::RoutingP50 | Self::RoutingP95 => "choosing agents for the `auto` steps of one plan of a planner",
-        }
-    }
 }
 
 /// A measure over a period.

@@ -32,21 +32,12 @@ pub struct WeightSettings {
     pub inputs: Weight,
     /// A reference to outputs that are not declared, or of a type that does not fit.
     pub outputs: Weight,
-    /// A reference to data of a kind (`image`, `text`) that the action does not take.
-    pub kinds: Weight,
 }
 
 impl WeightSettings {
     /// The same severity for all findings.
     pub fn all(weight: Weight) -> Self {
-        Self {
-            unknown_agent: weight,
-            unknown_action: weight,
-            no_worker: weight,
-            inputs: weight,
-            outputs: weight,
-            kinds: weight,
-        }
+        Self { unknown_agent: weight, unknown_action: weight, no_worker: weight, inputs: weight, outputs: weight }
     }
 }
 
@@ -58,7 +49,6 @@ impl Default for WeightSettings {
             no_worker: Weight::Warning,
             inputs: Weight::Error,
             outputs: Weight::Error,
-            kinds: Weight::Warning,
         }
     }
 }

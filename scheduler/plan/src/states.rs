@@ -16,12 +16,11 @@ pub type Routing = (Vec<Route>, Vec<Issue>);
 pub struct ValidPlan {
     plan: Plan,
     warnings: Vec<Issue>,
-    critical_path_seconds: f64,
 }
 
 impl ValidPlan {
-    pub(crate) fn new(plan: Plan, warnings: Vec<Issue>, critical_path_seconds: f64) -> Self {
-        Self { plan, warnings, critical_path_seconds }
+    pub(crate) fn new(plan: Plan, warnings: Vec<Issue>) -> Self {
+        Self { plan, warnings }
     }
 
     pub fn plan(&self) -> &Plan {
@@ -34,11 +33,6 @@ impl ValidPlan {
 
     pub fn warnings(&self) -> &[Issue] {
         &self.warnings
-    }
-
-    /// Estimated seconds on the longest path; a step without an estimate counts as zero.
-    pub fn critical_path_seconds(&self) -> f64 {
-        self.critical_path_seconds
     }
 
     /// The same with notes on how the document was read, before the warnings.
@@ -82,14 +76,6 @@ pub struct RoutedPlan {
 impl RoutedPlan {
     pub fn plan(&self) -> &Plan {
         &self.plan
-    }
-
-    pub fn warnings(&self) -> &[Issue] {
-        &self.warnings
-    }
-
-    pub fn routes(&self) -> &[Route] {
-        &self.routes
     }
 
     /// The plan, its warnings and the router's choices.

@@ -9,9 +9,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::SecondsFrom;
 use goalmill_plan::states::ValidPlan;
-use goalmill_plan::validate::{
-    self, ActionEntry, AgentEntry, Catalogue, Durations, Measured, Policy, Rules, Weight, WeightSettings, forecast,
-};
+use goalmill_plan::validate::{self, Catalogue, Durations, Measured, Policy, Rules, Weight, WeightSettings, forecast};
 use serde_json::{Value, json};
 
 #[test]
@@ -258,24 +256,6 @@ fn a_dependency_is_not_inferred_where_its_meaning_is_not_known() {
     assert_eq!(refused(any), ["REF_NOT_DEPENDENCY"]);
     let circle = json!([{"id": "a", "inputs": {"x": "{{ steps.b.outputs.n }}"}}, {"id": "b", "needs": ["a"]}]);
     assert_eq!(refused(circle), ["PLAN_CYCLE"]);
-}
-
-#[test]
-fn kinds_of_data_that_do_not_meet_are_told() {
-    let mut agent_entry = AgentEntry::default();
-    for (name, takes, gives) in [("see", "image", "text"), ("paint", "text", "Image")] {
-        let mut action_entry = ActionEntry::described("");
-        (action_entry.takes, action_entry.gives) = (vec![takes.into()], vec![gives.into()]);
-        agent_entry.actions.insert(name.into(), action_entry);
-    }
-    let mut catalogue = Catalogue::default();
-    catalogue.insert("tools", agent_entry);
-    let plan = |first: &str, second: &str| json!([{"id": "a", "action": first}, {"id": "b", "action": second, "args": ["{{ steps.a.outputs }}"], "needs": ["a"]}]);
-    let weights = WeightSettings { kinds: Weight::Error, ..WeightSettings::default() };
-    let rules = Rules { weights, ..Rules::planned(&catalogue) };
-    assert!(validate::validate_plan_by(&plan("paint", "see"), &Limits::default(), &rules).is_ok());
-    let issues = validate::validate_plan_by(&plan("see", "see"), &Limits::default(), &rules).unwrap_err();
-    assert_eq!(found(&issues), [("KIND_MISMATCH", "/1/args/0")]);
 }
 
 #[test]

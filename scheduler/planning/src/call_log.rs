@@ -12,7 +12,7 @@ use goalmill_common::event::{ModelAnswered, ModelAsked, PlannerToolCall, ToolsCa
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
-use goalmill_llm::{Completion, ModelError, ProgressMeter, SpendBudget, Spending, Usd};
+use goalmill_llm::{Completion, ModelError, ProgressMeter, SpendBudget, Usd};
 use serde_json::Value;
 
 use crate::llm::redact::redact;
@@ -297,11 +297,6 @@ impl CallScope {
     /// What the calls move.
     pub fn progress(&self) -> Option<ProgressMeter> {
         self.call_log.0.progress.clone()
-    }
-
-    /// The amount spent, including replayed calls.
-    pub fn spent(&self) -> Spending {
-        self.spend.spent()
     }
 }
 

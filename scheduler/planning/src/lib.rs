@@ -106,11 +106,6 @@ impl PlannerAnswer {
             }
         }
     }
-
-    /// The plan before routing, with the planner's own words about it.
-    pub fn planned(&self) -> &Planned {
-        &self.planned
-    }
 }
 
 /// What a planner hands over before its plan is whole.

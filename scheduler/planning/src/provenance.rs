@@ -93,11 +93,6 @@ impl Provenance {
         self.keep(&if is_cut { format!("{reasoning}… (cut)") } else { reasoning })
     }
 
-    /// Questions so far.
-    pub fn len(&self) -> usize {
-        self.inner().rounds.len()
-    }
-
     fn inner(&self) -> MutexGuard<'_, ProvenanceState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -68,11 +68,6 @@ impl ToolCatalogue {
         self.actions.is_empty()
     }
 
-    #[must_use]
-    pub fn actions(&self) -> &[CatalogueAction] {
-        &self.actions
-    }
-
     /// The action of this name: as written; else with case, `.`, `_`, `-` and a leading `functions.` set aside, when
     /// that leaves only one.
     #[must_use]

@@ -25,11 +25,6 @@ impl TextSpan {
         self.start == self.end
     }
 
-    #[must_use]
-    pub fn holds(self, other: Self) -> bool {
-        self.start <= other.start && other.end <= self.end
-    }
-
     /// What `text` holds there; nothing when the span is not of this text.
     #[must_use]
     pub fn slice(self, text: &str) -> &str {

@@ -356,11 +356,6 @@ impl Router {
         self.train(text, None, true);
     }
 
-    /// Whether no agent is registered.
-    pub fn is_empty(&self) -> bool {
-        read_lock(&self.registry).agents.is_empty()
-    }
-
     fn train(&self, text: &str, agent: Option<&AgentType>, success: bool) {
         let Some(learner) = &self.learner else { return };
         let registry = read_lock(&self.registry).clone();

@@ -132,11 +132,6 @@ impl TestRun {
         self.shard.report(report).is_ok()
     }
 
-    /// The virtual time, Unix milliseconds.
-    pub fn now_ms(&self) -> u64 {
-        self.shard.now_ms
-    }
-
     /// The log of the submitted plan so far.
     pub fn log(&self) -> &[Record] {
         self.shard.members().first().map_or(&[], |member| &member.log)

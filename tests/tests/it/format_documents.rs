@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use goalmill_tests::dev::Dev;
-use goalmill_tests::installation::http_client;
 use serde_json::{Value, json};
 
 /// Agents that answer with what they were asked.

@@ -22,11 +22,6 @@ fn nested() -> Value {
            "metadata": {"replan_count": 0, "max_replans": 1}})
 }
 
-async fn status_of(it: &Installation, path: &str) -> Result<(u16, Value)> {
-    let answer = it.http.get(it.url(path)).send().await?;
-    Ok((answer.status().as_u16(), answer.json().await?))
-}
-
 fn id_of(answer: &Value) -> String {
     answer["plan_id"].as_str().unwrap_or_else(|| panic!("{answer:#}")).to_owned()
 }

@@ -30,6 +30,7 @@ mod intake;
 mod layering;
 mod listing;
 mod mcp;
+mod metric_page;
 mod metrics;
 mod model_apis;
 mod model_check;

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use goalmill_broker::BrokerError;
 use goalmill_common::metric::{Label, METRICS};
-use goalmill_common::metric_page::page;
 
 use crate::docs::{read, root};
+use crate::metric_page::page;
 
 #[test]
 fn the_page_is_made_of_the_catalogue() {

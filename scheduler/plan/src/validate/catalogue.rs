@@ -46,7 +46,6 @@ static READ: Mutex<BTreeMap<String, (Agent, Arc<AgentEntry>)>> = Mutex::new(BTre
 /// An agent type and what it offers.
 #[derive(Debug, Default)]
 pub struct AgentEntry {
-    pub description: String,
     /// By name; empty when the agent did not say, so that any action may be asked of it.
     pub actions: BTreeMap<String, ActionEntry>,
     /// Declared cost of one step, US dollars.
@@ -60,24 +59,14 @@ pub struct AgentEntry {
 /// One action of an agent.
 #[derive(Debug, Default)]
 pub struct ActionEntry {
-    pub description: String,
     /// JSON Schema of the inputs, and its text when first needed.
     pub inputs: Option<Value>,
     inputs_text: OnceLock<Option<Json>>,
     /// JSON Schema of the outputs.
     pub outputs: Option<Value>,
-    /// Kinds of data it takes, such as `image`, where there is nothing finer; empty when unknown.
-    pub takes: Vec<String>,
-    /// Kinds of data it gives; empty when unknown.
-    pub gives: Vec<String>,
 }
 
 impl ActionEntry {
-    /// An action of which only name and description are known.
-    pub fn described(description: impl Into<String>) -> Self {
-        Self { description: description.into(), ..Self::default() }
-    }
-
     /// The check of its inputs; none when it declares no schema.
     pub(super) fn check(&self) -> Result<Option<Arc<Schema>>, Unusable> {
         let text = self.inputs_text.get_or_init(|| self.inputs.as_ref().map(Json::of));
@@ -153,10 +142,6 @@ impl Catalogue {
         self.slots.get(agent_type).copied().unwrap_or(0)
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     pub fn agent(&self, agent_type: &str) -> Option<&AgentEntry> {
         self.entries.get(agent_type).map(AsRef::as_ref)
     }
@@ -221,13 +206,11 @@ impl AgentEntry {
     fn of(agent: &Agent) -> Self {
         let schema = |json: &Option<Json>| json.as_ref().map(Json::value).filter(|v| v.is_object() || v.is_boolean());
         let action_entry = |action: &goalmill_common::agent::Action| ActionEntry {
-            description: action.description.clone(),
             inputs: schema(&action.inputs),
             outputs: schema(&action.outputs),
             ..ActionEntry::default()
         };
         Self {
-            description: agent.description.clone(),
             actions: agent.actions.iter().map(|action| (action.name.clone(), action_entry(action))).collect(),
             cost: agent.cost,
             latency_ms: agent.latency_ms,

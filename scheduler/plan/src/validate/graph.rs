@@ -350,12 +350,8 @@ fn with_barriers(plan: &Plan, ranks: &[Option<usize>], needs: &[Vec<u32>]) -> (G
     (Graph { needs: all, order }, reached)
 }
 
-/// Estimated seconds from start to end when nothing has to wait for a worker; steps without an estimate count nothing.
-pub fn critical_path(plan: &Plan) -> f64 {
-    critical_path_by(plan, &|step| step.estimates.seconds)
-}
-
-/// The same with seconds from elsewhere; where those are unknown, a plan inside a step counts.
+/// Seconds from start to end when nothing has to wait for a worker; where those of a step are unknown, a plan inside it
+/// counts.
 pub(super) fn critical_path_by(plan: &Plan, seconds: &dyn Fn(&Step) -> Option<f64>) -> f64 {
     let of = |step: &Step| {
         seconds(step).unwrap_or_else(|| step.plan.as_ref().map_or(0.0, |inner| critical_path_by(inner, seconds)))

@@ -220,9 +220,6 @@ impl Check<'_, '_> {
             let path = mention.path.get(1..).unwrap_or_default();
             let found = declared.map_or(Look::Unknown, |schema| look(schema, path));
             self.judge(&found, action_entry, origin, place, mention, is_whole);
-            if let (Some(giver), Some(action_entry)) = (giver, action_entry) {
-                self.kinds(giver, action_entry, origin, place, mention);
-            }
         }
     }
 
@@ -254,34 +251,6 @@ impl Check<'_, '_> {
                 self.weigh(self.rules.weights.outputs, "TYPE_MISMATCH", origin, &place.pointer, detail, hint);
             }
         }
-    }
-
-    /// Where data has kinds instead of schemas.
-    fn kinds(
-        &self,
-        giver: &ActionEntry,
-        action_entry: &ActionEntry,
-        origin: &Origin<'_>,
-        place: &Place,
-        mention: &Mention,
-    ) {
-        if self.rules.weights.kinds == Weight::Ignore {
-            return;
-        }
-        if giver.gives.is_empty()
-            || action_entry.takes.is_empty()
-            || super::kinds_meet(&giver.gives, &action_entry.takes)
-        {
-            return;
-        }
-        let detail = format!(
-            "step `{}` gives {}, but what reads it takes {}",
-            mention.step,
-            giver.gives.join(" and "),
-            action_entry.takes.join(" and ")
-        );
-        let hint = "put a step between that converts it";
-        self.weigh(self.rules.weights.kinds, "KIND_MISMATCH", origin, &place.pointer, detail, hint);
     }
 
     /// Adds a warning about a place in the inputs, a JSON Pointer inside them.

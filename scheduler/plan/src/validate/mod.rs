@@ -53,7 +53,6 @@ pub use agents::{no_live_worker, permit_all, permit_routed};
 pub use budget::{Forecast, forecast, preview};
 pub use catalogue::{ActionEntry, AgentEntry, Catalogue, Durations, Measured};
 pub use goal::{goal, goal_field};
-pub use graph::critical_path;
 pub use plan_inputs::{check_inputs, with_defaults};
 pub use planning::planning_field;
 pub use requirements::Requirements;
@@ -76,15 +75,9 @@ pub fn validate_plan_by(draft: &Value, limits: &Limits, rules: &Rules<'_>) -> Re
     validate_in(&ValidationContext::with_rules(limits, rules), draft)
 }
 
-/// Whether data of one kind can be had where another is wanted; kinds are compared by their normal form.
-pub fn kinds_meet(gives: &[String], takes: &[String]) -> bool {
-    gives.iter().any(|g| takes.iter().any(|t| names::normal(g) == names::normal(t)))
-}
-
 fn validate_in(context: &ValidationContext<'_>, draft: &Value) -> Result<ValidPlan, Vec<Issue>> {
     let plan = shape::document(context, &DocumentPath::ROOT, draft, 0);
     let warnings = context.take()?;
     let plan = plan.expect("a document without errors gives a plan");
-    let critical_path_seconds = critical_path(&plan);
-    Ok(ValidPlan::new(plan, warnings, critical_path_seconds))
+    Ok(ValidPlan::new(plan, warnings))
 }

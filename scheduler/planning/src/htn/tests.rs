@@ -121,7 +121,7 @@ fn a_directory_of_domains_is_read_and_its_faults_are_located() {
 async fn the_planner_answers_from_a_thread_of_its_own() {
     let planner = HtnPlanner::from_settings(&PlannerSettings::default()).expect("the shipped domains are well formed");
     let answer = planner.plan(&tour()).await.expect("the shipped domain fits");
-    assert_eq!(answer.planned().plan.steps.len(), 8);
+    assert_eq!(answer.planned.plan.steps.len(), 8);
     assert_eq!(planner.name(), "htn");
 }
 

@@ -1,12 +1,11 @@
 //! Repairs references to unknown steps, to the step itself or to a later step.
 //!
 //! In this order: one shift of all numbers; one shift of a step's numbers that agrees with its links; the only source
-//! that a step's links leave over for the only wrong name; nothing else. Kinds of data, where they are declared, can
-//! forbid each of them. A reference with several readings stays, and validation reports it.
+//! that a step's links leave over for the only wrong name; nothing else. A reference with several
+//! readings stays, and validation reports it.
 
 use std::collections::BTreeSet;
 
-use goalmill_plan::validate::kinds_meet;
 use goalmill_plan::validate::names::{self, normal, only_slip};
 use serde_json::Value;
 
@@ -108,20 +107,12 @@ fn numbered(id: &str) -> Option<(&str, i64)> {
     Some((family, number.parse().ok().filter(|n| *n < 1_000_000)?))
 }
 
-/// The step a reference would mean with its number moved. What links confirm may be of any kind; what they do not must
-/// not contradict the declared kinds.
-fn moved(
-    work: &RepairContext<'_>,
-    graph: &Graph,
-    sources: &BTreeSet<usize>,
-    seen: &StepReference,
-    by: i64,
-) -> Option<(usize, String)> {
+/// The step a reference would mean with its number moved.
+fn moved(work: &RepairContext<'_>, graph: &Graph, seen: &StepReference, by: i64) -> Option<(usize, String)> {
     let (family, number) = numbered(&seen.target)?;
     let id = format!("{family}{}", number.checked_add(by).filter(|n| *n >= 0)?);
     let target = *graph.numbers.get(&id)?;
-    let fits = sources.contains(&target) || flows(work, target, seen.step) != Some(false);
-    (work.may_see(seen.step, target) && fits).then_some((target, id))
+    work.may_see(seen.step, target).then_some((target, id))
 }
 
 /// Moves every number by one when all of them then lead to a step that may be seen, in one direction only.
@@ -129,9 +120,7 @@ fn moved(
 /// One wrong number can be a slip; several different ones, or the only source that the links give, are another way to
 /// count.
 fn shift_all(work: &mut RepairContext<'_>, graph: &Graph, seen: &[StepReference], wrong: &[StepReference]) -> bool {
-    let all = |by: i64| -> Option<Vec<_>> {
-        seen.iter().map(|s| moved(work, graph, &graph.sources[s.step], s, by)).collect()
-    };
+    let all = |by: i64| -> Option<Vec<_>> { seen.iter().map(|s| moved(work, graph, s, by)).collect() };
     let (by, moved) = match (all(-1), all(1)) {
         (Some(moved), None) => (-1, moved),
         (None, Some(moved)) => (1, moved),
@@ -166,16 +155,12 @@ fn repair_step(
     let read: BTreeSet<usize> =
         own.iter().filter(|s| !wrong.contains(s)).filter_map(|s| numbers.get(&s.target).copied()).collect();
     let left: Vec<usize> = sources.difference(&read).copied().collect();
-    let fitting: Vec<usize> = left.iter().copied().filter(|source| flows(work, *source, step) != Some(false)).collect();
     let names: BTreeSet<&str> = wrong.iter().map(|s| s.target.as_str()).collect();
-    let only = match (left.as_slice(), fitting.as_slice()) {
-        ([only], _) | (_, [only]) => *only,
-        (_, _) => return,
-    };
+    let [only] = left.as_slice() else { return };
     if names.len() != 1 || !is_every_source_read(graph, seen, step) {
         return;
     }
-    let id = work.id(only);
+    let id = work.id(*only);
     let changes = wrong.iter().map(|seen| (seen.clone(), id.clone())).collect();
     work.redirect(changes, "REFERENCE_REDIRECTED", "the only step that feeds this one and is not read by it yet");
 }
@@ -195,7 +180,7 @@ fn shift_step(work: &mut RepairContext<'_>, graph: &Graph, own: &[StepReference]
     if sources.is_empty() {
         return false;
     }
-    let moved: Option<Vec<_>> = own.iter().map(|s| moved(work, graph, sources, s, -1)).collect();
+    let moved: Option<Vec<_>> = own.iter().map(|s| moved(work, graph, s, -1)).collect();
     let Some(moved) = moved else { return false };
     let targets: BTreeSet<usize> = moved.iter().map(|(target, _)| *target).collect();
     let all: BTreeSet<&str> = own.iter().map(|s| s.target.as_str()).collect();
@@ -205,13 +190,4 @@ fn shift_step(work: &mut RepairContext<'_>, graph: &Graph, own: &[StepReference]
     let changes = own.iter().cloned().zip(moved.into_iter().map(|(_, id)| id)).collect();
     work.redirect(changes, "INDEX_SHIFT", "numbers moved by -1: then they lead to every step that feeds this one");
     true
-}
-
-/// Whether what one step gives can be what another takes; `None` when either is not declared.
-fn flows(work: &RepairContext<'_>, from: usize, to: usize) -> Option<bool> {
-    let (giver, taker) = (work.action_entry(from)?, work.action_entry(to)?);
-    if giver.gives.is_empty() || taker.takes.is_empty() {
-        return None;
-    }
-    Some(kinds_meet(&giver.gives, &taker.takes))
 }

@@ -86,7 +86,7 @@ fn names_in_another_spelling_become_names_of_the_catalogue() {
 fn an_agent_type_that_stands_where_actions_do_does_the_step() {
     let mut agents = catalogue();
     let mut echo = AgentEntry::default();
-    echo.actions.insert("say".into(), ActionEntry::described("Says it again."));
+    echo.actions.insert("say".into(), ActionEntry::default());
     agents.insert("echo", echo);
     let rules = Rules::planned(&agents);
     for key in ["toolId", "toolName", "action", "tool"] {
@@ -375,7 +375,7 @@ fn a_list_that_names_no_dependency_is_a_sequence() {
 fn a_placeholder_becomes_a_reference_a_question_or_an_issue() {
     let mut catalogue = Catalogue::default();
     let with_output = |name: &str, output: &str| {
-        let mut action_entry = ActionEntry::described("");
+        let mut action_entry = ActionEntry::default();
         action_entry.outputs = Some(json!({"type": "object", "properties": {output: {"type": "string"}}}));
         (name.to_owned(), action_entry)
     };
@@ -460,7 +460,7 @@ fn ids_are_added_respelled_and_made_unique() {
 
 #[test]
 fn inputs_get_the_names_and_types_of_the_schema() {
-    let mut action_entry = ActionEntry::described("");
+    let mut action_entry = ActionEntry::default();
     action_entry.inputs =
         Some(json!({"type": "object", "required": ["fromCity", "seats"], "additionalProperties": false,
         "properties": {"fromCity": {"type": "string"}, "seats": {"type": "integer"}, "note": {"type": "string"}}}));
@@ -590,24 +590,12 @@ fn plan(steps: &[(&str, &str, Value, &[&str])]) -> Value {
     json!({"steps": steps.iter().map(step).collect::<Vec<_>>()})
 }
 
-/// Tools with kinds of data, as tool graphs have them.
+/// Tools of which only the names are known.
 fn catalogue() -> Catalogue {
-    let mut agent_entry = AgentEntry::default();
-    for (name, takes, gives, description) in [
-        ("resize", "image", "image", "Changes the size of an image."),
-        ("caption", "image", "text", "Says in a sentence what an image shows."),
-        ("read_image", "image", "text", "Finds letters by optical character recognition."),
-        ("shorten", "text", "text", "Makes a text shorter."),
-        ("reword", "text", "text", "Says the same in other words."),
-        ("text_to_speech", "text", "audio", "Speaks a text."),
-        ("transcribe", "audio", "text", "Writes down what is said."),
-    ] {
-        let mut action_entry = ActionEntry::described(description);
-        (action_entry.takes, action_entry.gives) = (vec![takes.into()], vec![gives.into()]);
-        agent_entry.actions.insert(name.into(), action_entry);
-    }
+    let names = ["resize", "caption", "read_image", "shorten", "reword", "text_to_speech", "transcribe"];
+    let actions = names.map(|name| (name.to_owned(), ActionEntry::default())).into();
     let mut catalogue = Catalogue::default();
-    catalogue.insert("tools", agent_entry);
+    catalogue.insert("tools", AgentEntry { actions, ..AgentEntry::default() });
     catalogue
 }
 

@@ -13,7 +13,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde_json::{Map, Value, json};
 
-use super::{ActionEntry, AgentEntry, Catalogue, Policy, Requirements, Rules, Weight, WeightSettings};
+use super::{ActionEntry, AgentEntry, Catalogue, Policy, Requirements, Rules};
 use crate::document::{DocumentPath, ValidationContext, seen_places};
 
 /// How a hint is applied.
@@ -82,18 +82,13 @@ fn limits() -> Limits {
 
 fn catalogue() -> Catalogue {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": false});
-    let mut find = ActionEntry::described("Finds.");
-    find.inputs = Some(schema);
-    find.outputs = Some(
-        json!({"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}, "additionalProperties": false}),
-    );
-    let (mut see, mut hear) = (ActionEntry::described("Sees."), ActionEntry::described("Hears."));
-    (see.takes, see.gives) = (vec!["image".into()], vec!["image".into()]);
-    (hear.takes, hear.gives) = (vec!["sound".into()], vec!["sound".into()]);
-    let mut broken = ActionEntry::described("Has a schema that is none.");
+    let outputs = json!({"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}, "additionalProperties": false});
+    let mut find = ActionEntry::default();
+    (find.inputs, find.outputs) = (Some(schema), Some(outputs));
+    let mut broken = ActionEntry::default();
     broken.inputs = Some(json!({"type": "no-such-type"}));
     let mut agent = AgentEntry::default();
-    for (name, action) in [("find", find), ("see", see), ("hear", hear), ("broken", broken)] {
+    for (name, action) in [("find", find), ("broken", broken)] {
         agent.actions.insert(name.into(), action);
     }
     let mut catalogue = Catalogue::default();
@@ -217,11 +212,8 @@ fn every_hint_applied_validates() {
 /// What is checked against agents, policies and budgets.
 fn by_rules() {
     let known = catalogue();
-    let planned = Rules {
-        weights: WeightSettings { kinds: Weight::Error, ..Rules::planned(&known).weights },
-        now_ms: goalmill_common::clock::parse_rfc3339("2026-11-29T12:00:00Z"),
-        ..Rules::planned(&known)
-    };
+    let planned =
+        Rules { now_ms: goalmill_common::clock::parse_rfc3339("2026-11-29T12:00:00Z"), ..Rules::planned(&known) };
     let find = |id: &str, more: Value| {
         let mut step = json!({"id": id, "agent_type": "finder", "action": "find", "inputs": {"n": 1}});
         step.as_object_mut().expect("it is an object").extend(more.as_object().cloned().unwrap_or_default());
@@ -272,11 +264,6 @@ fn by_rules() {
             "TYPE_MISMATCH",
             reads("{{ steps.a.outputs.text }}"),
             &[Set("/steps/1/inputs/n", json!("{{ steps.a.outputs.n }}"))],
-        ),
-        plan(
-            "KIND_MISMATCH",
-            json!({"steps": [{"id": "a", "agent_type": "finder", "action": "see"}, {"id": "b", "agent_type": "finder", "action": "hear", "dependencies": ["a"], "inputs": {"x": "{{ steps.a.outputs }}"}}]}),
-            &[Set("/steps/1/action", json!("see"))],
         ),
         plan(
             "REF_LATER_STEP",
@@ -350,7 +337,7 @@ fn by_rules() {
 
 /// The hint of this issue is no change of the document: a worker is started.
 fn starts_a_worker() {
-    let document = json!({"steps": [{"id": "a", "agent_type": "finder", "action": "see"}]});
+    let document = json!({"steps": [{"id": "a", "agent_type": "finder", "action": "find", "inputs": {"n": 1}}]});
     let case = plan("NO_LIVE_WORKER", document, &[]);
     let (none, one) = (BTreeSet::new(), BTreeSet::from([AgentType::from("finder")]));
     let told = |rules: &Rules<'_>| -> Vec<String> {

@@ -39,12 +39,6 @@ struct ToolGraph {
 #[derive(Deserialize)]
 struct Tool {
     id: String,
-    #[serde(default)]
-    desc: String,
-    #[serde(default, rename = "input-type")]
-    takes: Vec<String>,
-    #[serde(default, rename = "output-type")]
-    gives: Vec<String>,
 }
 
 /// The tools of one data set as the actions of one agent type.
@@ -54,9 +48,7 @@ fn catalogue(dir: &Path, dataset: &str) -> Result<Catalogue> {
     let graph: ToolGraph = rows::whole(&path)?;
     let mut agent_entry = AgentEntry { success_rate: 1.0, ..AgentEntry::default() };
     for tool in graph.nodes {
-        let mut action_entry = ActionEntry::described(tool.desc);
-        (action_entry.takes, action_entry.gives) = (tool.takes, tool.gives);
-        agent_entry.actions.insert(tool.id, action_entry);
+        agent_entry.actions.insert(tool.id, ActionEntry::default());
     }
     let mut catalogue = Catalogue::default();
     catalogue.insert(AGENT, agent_entry);

@@ -70,7 +70,7 @@ pub fn run(dir: &Path, out: &mut Out, seed: u64) -> Result<Value> {
     }
     for agent in AGENTS {
         let own = actions.iter().filter(|(_, of)| **of == agent);
-        let offered = own.map(|(tool, _)| (tool.clone(), ActionEntry::described(""))).collect();
+        let offered = own.map(|(tool, _)| (tool.clone(), ActionEntry::default())).collect();
         catalogue.insert(agent, AgentEntry { actions: offered, success_rate: 1.0, ..AgentEntry::default() });
     }
     let tools = ToolCatalogue::from_schemas(actions.keys().map(|tool| (tool.as_str(), None)));

@@ -1,7 +1,7 @@
 //! The page of metrics for people: the text of `docs/metrics.md`.
 
-use crate::metric::{Exposer, Instrument, Label, METRICS};
-use crate::quality::{QualityMeasure, QualityTarget};
+use goalmill_common::metric::{Exposer, Instrument, Label, METRICS};
+use goalmill_common::quality::{QualityMeasure, QualityTarget};
 
 /// The table for people: the text of `docs/metrics.md`.
 pub fn page() -> String {
@@ -32,7 +32,7 @@ pub fn page() -> String {
         };
         let unit = if measure.is_seconds() { " s" } else { "" };
         let target = if target.is_empty() { target } else { format!("{target}{unit}") };
-        page += &format!("| `{measure}` | {target} | {} |\n", measure.formula());
+        page += &format!("| `{measure}` | {target} | {} |\n", formula(*measure));
     }
     page
 }
@@ -41,6 +41,42 @@ fn label(label: &Label) -> String {
     match label {
         Label::Of(name, words) => format!("`{name}`: {}", words.join(", ")),
         Label::Named(name, what) => format!("`{name}`: {what}"),
+    }
+}
+
+/// How a measure is computed, over the plans that ended in the period.
+fn formula(measure: QualityMeasure) -> &'static str {
+    match measure {
+        QualityMeasure::PlanValidity => {
+            "valid ÷ all answers to goals: every answer of a model, and one answer of each plan or failure of a planner without a model. Valid: a plan, after repair without a model"
+        }
+        QualityMeasure::TaskCompleteness => {
+            "completed ÷ all steps at the end, without those that a revision removed or a condition, a person or a revision skipped; cancelled and rejected plans do not count"
+        }
+        QualityMeasure::DependencyAccuracy => {
+            "|A ∩ B| ÷ |A ∪ B|, where A are the dependencies of the steps as first planned and B those at the end, both of steps with an attempt"
+        }
+        QualityMeasure::AssignmentAccuracy => {
+            "steps completed by the agent type that the planner or the router chose first ÷ steps with an attempt that were completed or failed; a fallback or a revision to another agent type does not count as kept"
+        }
+        QualityMeasure::RevisionFrequency => "plans with at least one revision by planners ÷ all plans",
+        QualityMeasure::RevisionSuccess => "completed plans among those with a revision by planners",
+        QualityMeasure::CalibrationError => {
+            "Σ (nₖ ÷ n) · |mean confidence − share completed| over ten groups of equal width, with the planner's own confidence; `partial` counts as not completed"
+        }
+        QualityMeasure::ConfidenceCorrelation => {
+            "Pearson's r of the planner's own confidence and the outcome (1 completed, 0 not); none if all are the same"
+        }
+        QualityMeasure::WastedCost => "cost of failed attempts ÷ cost of all attempts, by the reports of agents",
+        QualityMeasure::PlanningP50 | QualityMeasure::PlanningP95 => {
+            "from `goal_accepted` to `plan_created` by a planner"
+        }
+        QualityMeasure::ReplanningP50 | QualityMeasure::ReplanningP95 => {
+            "from `replan_triggered` to the revision, its proposal, or the decision to go on without one; without waits for people"
+        }
+        QualityMeasure::RoutingP50 | QualityMeasure::RoutingP95 => {
+            "choosing agents for the `auto` steps of one plan of a planner"
+        }
     }
 }
 
