@@ -47,6 +47,12 @@ impl Parser<'_> {
     /// open around it, or at the end of the line.
     fn bare_end(&mut self, start: usize) -> Result<usize, Stop> {
         let open = self.s.stack.last().map(|f| f.open);
+        self.end_of(start, |parser, at| parser.bytes[at] == b'\n' || parser.comma_ends(open, at))
+    }
+
+    /// The end of what begins at `start`: the bracket that closes what is open around it, or a comma or the end of a line
+    /// outside of its own brackets at which it ends.
+    fn end_of(&mut self, start: usize, is_end: impl Fn(&Self, usize) -> bool) -> Result<usize, Stop> {
         let mut depth = 0_usize;
         let mut at = start;
         while let Some(&c) = self.bytes.get(at) {
@@ -58,8 +64,7 @@ impl Parser<'_> {
                 b'(' | b'[' | b'{' => depth += 1,
                 _ if is_closer(c) && depth > 0 => depth -= 1,
                 _ if is_closer(c) => return Ok(at),
-                b',' if depth == 0 && self.comma_ends(open, at) => return Ok(at),
-                b'\n' if depth == 0 => return Ok(at),
+                b',' | b'\n' if depth == 0 && is_end(self, at) => return Ok(at),
                 b'"' | b'\'' => at = self.skip_quoted(at)?,
                 _ => {}
             }
@@ -113,31 +118,13 @@ impl Parser<'_> {
             None => return Err(Stop::Wrong(at)),
         };
         let start = self.s.pos;
-        let end = self.formula_end(start, open)?;
+        let is_end = |parser: &Self, comma: usize| {
+            parser.bytes[comma] == b',' && (open != Open::Map || parser.comma_ends(Some(open), comma))
+        };
+        let end = self.end_of(start, is_end)?;
         let word = self.src[start..end].trim_end();
         let span = TextSpan::new(start, start + word.len());
         self.s.edits.guessed(EditKind::ExpressionQuoted, span, word, word);
         self.push_node(Node::new(NodeKind::Text(Text::Slice(span)), span.start, span.end))
-    }
-
-    fn formula_end(&mut self, start: usize, open: Open) -> Result<usize, Stop> {
-        let mut depth = 0_usize;
-        let mut at = start;
-        while let Some(&c) = self.bytes.get(at) {
-            self.burn(1)?;
-            if at - start > LENGTH_MAX {
-                return Err(Stop::Broken);
-            }
-            match c {
-                b'(' | b'[' | b'{' => depth += 1,
-                _ if is_closer(c) && depth > 0 => depth -= 1,
-                _ if is_closer(c) => return Ok(at),
-                b',' if depth == 0 && (open != Open::Map || self.comma_ends(Some(open), at)) => return Ok(at),
-                b'"' | b'\'' => at = self.skip_quoted(at)?,
-                _ => {}
-            }
-            at += 1;
-        }
-        Err(Stop::End)
     }
 }
