@@ -10,7 +10,7 @@ use goalmill_worker::executor::{
 use tokio_util::sync::CancellationToken;
 
 use crate::calls::TaskCalls;
-use crate::frames::{FromProgram, Stop, TaskEnded, TaskFrame, ToProgram};
+use crate::frames::{FromProgram, TaskEnded, TaskFrame, TaskStop, ToProgram};
 use crate::link::{OpenTask, ProgramLink};
 
 /// Gives tasks to the program.
@@ -79,13 +79,13 @@ async fn run(
             refused = calls.advance(), if !calls.is_idle() => match refused {
                 Ok(()) => continue,
                 Err(failure) => {
-                    open.link.send(&ToProgram::Stop(Stop { task: open.number, failure: Some(&failure) }));
+                    open.link.send(&ToProgram::Stop(TaskStop { task: open.number, failure: Some(&failure) }));
                     return Err(failure);
                 }
             },
             () = cancelled.cancelled(), if !is_stopped => {
                 is_stopped = true;
-                open.link.send(&ToProgram::Stop(Stop { task: open.number, failure: None }));
+                open.link.send(&ToProgram::Stop(TaskStop { task: open.number, failure: None }));
                 continue;
             }
         };

@@ -12,7 +12,7 @@ use goalmill_common::task::Task;
 use goalmill_worker::executor::{CallId, CallResult, CallUsage, Calls, MakeCall, over_budget};
 use tokio::sync::oneshot;
 
-use crate::frames::{CallAnswer, CallBegins, CallMade, CallRef, CallWaits, Reservation, ToProgram};
+use crate::frames::{CallAnswer, CallBegins, CallMade, CallRef, CallReservation, CallWaits, ToProgram};
 use crate::link::ProgramLink;
 
 /// The code of a call that the program gave up. No report has it.
@@ -99,7 +99,7 @@ impl<'c> TaskCalls<'c> {
     }
 
     /// The next call may use up so much. It waits without a worker if the budget has no room now.
-    pub fn reserve(&mut self, Reservation { task, call, tokens, cost }: Reservation) {
+    pub fn reserve(&mut self, CallReservation { task, call, tokens, cost }: CallReservation) {
         let (id, needs) = (CallRef { task, call }, CallNeeds { tokens, cost });
         let fits = |budget: &CallBudget| {
             budget.tokens.is_none_or(|left| tokens <= left) && budget.cost.is_none_or(|left| cost <= left)

@@ -28,12 +28,12 @@ pub enum FromProgram {
     Wait(Box<CallWaits>),
     /// The next call may use up so much. The answer is [`ToProgram::Reserved`], [`ToProgram::Suspended`], or
     /// [`ToProgram::Call`] with the failure `BUDGET_EXCEEDED`.
-    Reserve(Reservation),
+    Reserve(CallReservation),
     Progress(TaskProgress),
     /// The attempt has ended in the program.
     Ended(Box<TaskEnded>),
     /// Read no new tasks, finish those that run, and end. A second one hands back those that run.
-    Drain(Empty),
+    Drain(NoContent),
 }
 
 impl FromProgram {
@@ -44,7 +44,7 @@ impl FromProgram {
 
 /// A frame without content.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub struct Empty {}
+pub struct NoContent {}
 
 /// What a program serves.
 #[derive(Debug, Deserialize)]
@@ -110,7 +110,7 @@ pub struct CallWaits {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Reservation {
+pub struct CallReservation {
     pub task: u64,
     pub call: u64,
     #[serde(default)]
@@ -142,7 +142,7 @@ pub struct TaskEnded {
 #[serde(rename_all = "snake_case")]
 pub enum ToProgram<'a> {
     /// The worker runs.
-    Ready(Ready<'a>),
+    Ready(WorkerReady<'a>),
     Task(Box<TaskFrame<'a>>),
     /// What an earlier attempt has recorded of a call, or the key with which the call is to be made now.
     Call(CallAnswer<'a>),
@@ -153,13 +153,13 @@ pub enum ToProgram<'a> {
     /// The call waits: the attempt is over, and the program ends it.
     Suspended(CallRef),
     /// The attempt is over, whatever the program does: stop it.
-    Stop(Stop<'a>),
+    Stop(TaskStop<'a>),
     /// The worker reads no new tasks.
-    Draining(Empty),
+    Draining(NoContent),
 }
 
 #[derive(Debug, Serialize)]
-pub struct Ready<'a> {
+pub struct WorkerReady<'a> {
     pub worker: &'a str,
     pub frame_bytes_max: usize,
     /// Nested lists and objects that a value may have.
@@ -233,7 +233,7 @@ pub struct CallAnswer<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub struct Stop<'a> {
+pub struct TaskStop<'a> {
     pub task: u64,
     /// Why a call cannot be recorded, if that is the reason.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::FRAME_BYTES_MAX;
-use crate::frames::{Empty, FromProgram, Ready, ToProgram};
+use crate::frames::{FromProgram, NoContent, ToProgram, WorkerReady};
 
 /// Frames of one task that wait for its execution.
 const TASK_FRAMES_MAX: usize = 64;
@@ -96,12 +96,12 @@ impl ProgramLink {
     ///
     /// - `worker`: its id.
     pub fn send_ready(&self, worker: &str, nesting_max: usize) {
-        self.send(&ToProgram::Ready(Ready { worker, frame_bytes_max: FRAME_BYTES_MAX, nesting_max }));
+        self.send(&ToProgram::Ready(WorkerReady { worker, frame_bytes_max: FRAME_BYTES_MAX, nesting_max }));
     }
 
     /// Tells the program that the worker reads no new tasks.
     pub fn send_draining(&self) {
-        self.send(&ToProgram::Draining(Empty {}));
+        self.send(&ToProgram::Draining(NoContent {}));
     }
 
     /// Ends the bridge: the program is gone.
