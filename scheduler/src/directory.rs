@@ -20,6 +20,7 @@ use goalmill_engine::CardLookup;
 use goalmill_plan::validate::{Catalogue, Policy, permit_routed};
 use goalmill_planning::agent_planner::working_agents;
 use goalmill_router::{self as router, PlanRoutes, Router};
+use goalmill_shard::Quota;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -346,6 +347,13 @@ impl CardLookup for Directory {
 
     fn has_side_effect(&self, action: &str) -> bool {
         self.router.has_side_effect(action)
+    }
+}
+
+/// The window of each agent type, which follows the slots of its live workers. Steps without an agent type have none.
+impl Quota for Directory {
+    fn in_flight_max(&self, agent_type: &AgentType) -> u32 {
+        if agent_type.as_str().is_empty() { u32::MAX } else { self.window(agent_type) }
     }
 }
 

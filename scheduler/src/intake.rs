@@ -9,14 +9,14 @@ use goalmill_common::command::{Request, Submit};
 use goalmill_common::id::{EntryId, Namespace, PlanId, base32};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::wire::{BadSubmission, Inbox, Submission, first_entry};
+use goalmill_shard::{BegunPlan, ShardMessage, StatusSnapshot, StoreUpdate, stream_answers};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::busy_poll::busy_poll;
-use crate::effects::StoreUpdate;
 use crate::scheduler::Scheduler;
-use crate::shard::{BegunPlan, OwnedShards, Presence, ShardMessage, StatusSnapshot};
-use crate::{effects, shard_client, stream_answers, submission};
+use crate::shard::{OwnedShards, Presence};
+use crate::{effects, shard_client, submission};
 
 /// Submissions per read.
 const BATCH: usize = 256;
@@ -213,7 +213,8 @@ async fn handle_entries(
     if entries.is_empty() {
         return Ok(());
     }
-    let mut batch = SubmissionBatch { scheduler, shards, at: Instant::now(), shortage: None, updates: Vec::new() };
+    let (at, at_ms) = (Instant::now(), scheduler.clock.steady_ms());
+    let mut batch = SubmissionBatch { scheduler, shards, at_ms, shortage: None, updates: Vec::new() };
     let read: Vec<ReadEntry> = entries.into_iter().map(ReadEntry::of).collect();
     let ids: Vec<String> = read.iter().map(|read| read.answered_as.clone()).collect();
     // These ids have their namespace already.
@@ -228,7 +229,7 @@ async fn handle_entries(
         parse_next(scheduler, &mut read).await
     };
     let both = async { tokio::join!(biased; look, first) };
-    let (looked, mut first) = busy_poll(batch.at + scheduler.busy_poll, both).await;
+    let (looked, mut first) = busy_poll(at + scheduler.busy_poll, both).await;
     let (answered, begun) = looked?;
     let short = scheduler.health.check_admission().err();
     batch.shortage = short.filter(|problem| problem.code == ErrorCode::MemoryPressure);
@@ -275,8 +276,8 @@ struct ParsedSubmission {
 struct SubmissionBatch<'a> {
     scheduler: &'a Arc<Scheduler>,
     shards: &'a OwnedShards,
-    /// When the store was asked about the plans.
-    at: Instant,
+    /// When the store was asked about the plans, by [`goalmill_common::clock::Clock::steady_ms`].
+    at_ms: u64,
     /// Why new plans are refused.
     shortage: Option<Problem>,
     updates: Vec<StoreUpdate>,
@@ -312,7 +313,7 @@ impl SubmissionBatch<'_> {
             let (received_ms, now_ms) = (entry.id.parts().0, self.scheduler.clock.now_ms());
             traces.submitted(&request.plan, request.traceparent(), "redis", received_ms, now_ms);
         }
-        let snapshot = StatusSnapshot { at: self.at, begun };
+        let snapshot = StatusSnapshot { at_ms: self.at_ms, begun };
         send_to_shard(self.scheduler, self.shards, entry.id, request, snapshot, &mut self.updates).await
     }
 
@@ -385,7 +386,7 @@ fn reject(entry: &Entry, bad: BadSubmission, begun: Option<(PlanId, BegunPlan)>)
     let is_full = matches!(problem.code, ErrorCode::MemoryPressure | ErrorCode::NamespaceLimitReached);
     let reason = if is_full { problem.code.as_str() } else { "schema" };
     metrics::counter!("goalmill_goals_rejected_total", "reason" => reason).increment(1);
-    let mut refused = stream_answers::refused_entry(entry, id, &problem);
+    let mut refused = stream_answers::refused_entry(&entry.id, &entry.fields, id, &problem);
     if let Some((plan, BegunPlan { status, .. })) = begun {
         let answer = |refused| stream_answers::accepted(plan, status, Vec::new(), Some(refused));
         refused = stream_answers::beside_plan(refused, first_entry(&entry.id, &entry.fields), &problem, answer);

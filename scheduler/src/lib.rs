@@ -36,7 +36,6 @@ mod shard;
 mod shard_client;
 mod start_status;
 mod stored_plans;
-mod stream_answers;
 mod submission;
 mod token_secret;
 #[cfg_attr(not(feature = "otel"), path = "traces_disabled.rs")]

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use goalmill_broker::BrokerError;
 use goalmill_common::id::{AgentType, EntryId, ShardId};
-use tokio::sync::{mpsc, oneshot};
+use goalmill_shard::{Scan, ShardMessage, Suspects, TaskHead, TaskOnStream};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::scheduler::Scheduler;
-use crate::shard::{OwnedShards, Scan, ShardMessage, Suspects, TaskHead, TaskOnStream};
+use crate::shard::{OwnedShards, reply_channel};
 
 /// Entries per read.
 const PAGE: usize = 100;
@@ -94,7 +95,7 @@ async fn round(scheduler: &Scheduler, shards: &OwnedShards, due: &mut Due) -> Re
 
 async fn request_suspects(shards: &OwnedShards, shard: ShardId) -> Option<(mpsc::Sender<ShardMessage>, Suspects)> {
     let to_loop = shards.get(shard)?;
-    let (reply, suspects) = oneshot::channel();
+    let (reply, suspects) = reply_channel();
     to_loop.send(ShardMessage::AskSuspects(reply)).await.ok()?;
     Some((to_loop, suspects.await.ok()?))
 }

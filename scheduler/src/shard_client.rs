@@ -10,11 +10,11 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::summary_namespace;
 use goalmill_common::wire::{Inbox, SubmissionAnswer};
+use goalmill_shard::ShardMessage;
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::oneshot;
 
 use crate::scheduler::Scheduler;
-use crate::shard::{OwnedShards, ShardMessage};
+use crate::shard::{OwnedShards, reply_channel};
 
 /// First wait between polls for an answer from another process; doubles up to [`POLL_MAX`].
 const POLL_MIN: Duration = Duration::from_millis(5);
@@ -33,7 +33,7 @@ pub(crate) async fn send_request(
     let begins = matches!(request.verb, Verb::Submit(_));
     let asked = async {
         if let Some(local) = shards.get(shard) {
-            let (reply, verdict) = oneshot::channel();
+            let (reply, verdict) = reply_channel();
             let boxed = Box::new(request);
             let local_request =
                 ShardMessage::Request { request: boxed, reply: Some(reply), entry: None, snapshot: None };

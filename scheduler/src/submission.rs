@@ -20,12 +20,12 @@ use goalmill_plan::formats::{self, ConvertedDocument};
 use goalmill_plan::states::ValidPlan;
 use goalmill_plan::stored_plans::may_use;
 use goalmill_plan::validate::{self, Rules};
+use goalmill_shard::stream_answers;
 use serde_json::{Map, Value};
 
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
 use crate::stored_plans::{PlanScope, resolve_uses};
-use crate::stream_answers;
 
 /// The field of `metadata` that has the inputs of a plan.
 pub(crate) const INPUTS: &str = "inputs";

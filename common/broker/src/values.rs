@@ -1,7 +1,7 @@
 //! What the verbs of a back end take and give.
 
 use goalmill_common::agent::Agent;
-use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace};
 use goalmill_common::limits::TaskLimits;
 use goalmill_common::problem::Issue;
 use goalmill_common::wire::Fields;
@@ -146,20 +146,6 @@ pub struct FieldsPage {
     pub next: Option<String>,
 }
 
-/// A task that was given up on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeadLetter {
-    pub agent_type: AgentType,
-    pub plan: PlanId,
-    pub step: String,
-    pub attempt: u32,
-    /// Upper case: `STEP_POISONED`.
-    pub code: String,
-    pub reason: String,
-    /// The task as JSON.
-    pub task: String,
-}
-
 /// The registered agent types.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Registry {
@@ -215,4 +201,16 @@ impl LiveSchedulers {
 pub enum Broadcast {
     Cancel(Vec<AttemptToken>),
     AgentsChanged(AgentType),
+}
+
+/// The result of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Committed {
+    Applied,
+    /// This very commit is already there: its reply was lost.
+    Duplicate,
+    /// The token is not the owner's any more; nothing was written.
+    Fenced,
+    /// The commit's or a plan's number does not follow; nothing was written.
+    Gap(String),
 }

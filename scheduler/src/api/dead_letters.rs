@@ -15,6 +15,7 @@ use goalmill_common::task::Task;
 use goalmill_common::view::{DeadLetterView, Page, RefusedSubmissionView, summary_namespace};
 use goalmill_plan::validate;
 use goalmill_planning::rules::literal;
+use goalmill_shard::stream_answers;
 use serde_json::Value;
 
 use super::Api;
@@ -23,7 +24,7 @@ use super::principal::Principal;
 use super::registry::parse_agent_type;
 use super::response::{self, ApiError, unknown_verb};
 use super::submit::accepted;
-use crate::{shard_client, stream_answers};
+use crate::shard_client;
 
 /// Dead letters per page.
 const LETTERS: usize = 100;
@@ -64,7 +65,7 @@ pub(crate) async fn list_refused(
     let mut items = Vec::new();
     for namespace in namespaces.iter().filter(|namespace| principal.may_see(namespace)) {
         let refused = api.scheduler.broker.refused(namespace, LETTERS).await?;
-        items.extend(refused.iter().map(|entry| stream_answers::view(namespace, entry)));
+        items.extend(refused.iter().map(|entry| stream_answers::view(namespace, &entry.id, &entry.fields)));
     }
     items.sort_by(|a, b| b.refused_at.cmp(&a.refused_at));
     items.truncate(LETTERS);

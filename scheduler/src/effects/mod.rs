@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use goalmill_broker::{BrokerError, DeadLetter, RefusedEntry};
-use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId};
-use goalmill_common::problem::Problem;
+use goalmill_broker::BrokerError;
+use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
-use goalmill_common::status::PlanStatus;
+use goalmill_shard::{StoreUpdate, stream_answers};
 
 use crate::event_log::{ReadError, read_plan_state};
 use crate::scheduler::Scheduler;
-use crate::stream_answers;
 
 mod hooks;
 mod payloads;
@@ -24,41 +22,6 @@ pub(crate) use payloads::load_payloads;
 use payloads::show_payloads;
 pub(crate) use planning::{judge, plan, propose, revise};
 pub(crate) use result_cache::{cache_get, cache_put};
-
-/// A write to the store after a commit.
-#[derive(Debug)]
-pub(crate) enum StoreUpdate {
-    Answer {
-        id: String,
-        json: String,
-    },
-    AcknowledgeSubmission(EntryId),
-    /// Answers and lists a refused submission of the stream.
-    Refuse(Box<RefusedEntry>),
-    /// Stores the result of an ended plan that was submitted again, unless it is still stored.
-    RenewResult {
-        plan: PlanId,
-        submission: String,
-    },
-    CancelAttempt(AttemptToken),
-    DeadLetter(Box<DeadLetter>),
-    /// Delete tasks of finished attempts from a stream.
-    DiscardTasks {
-        agent_type: AgentType,
-        entries: Vec<EntryId>,
-    },
-}
-
-impl StoreUpdate {
-    /// Stores the result of a submission or a request under its id.
-    pub(crate) fn answer(id: String, verdict: Result<(PlanId, PlanStatus), Problem>) -> Self {
-        let json = match verdict {
-            Ok((plan_id, status)) => stream_answers::accepted(plan_id, status, Vec::new(), None),
-            Err(problem) => stream_answers::refused(problem),
-        };
-        Self::Answer { id, json }
-    }
-}
 
 /// Writes the updates of one turn. A failed update does not stop the others, except that submissions are acknowledged
 /// only after answers are written: a submission without an answer stays pending and is answered when it is claimed.

@@ -161,10 +161,6 @@ impl Hooks {
         Ok(Self { all: all.collect(), random, permits: Semaphore::new(DECISIONS_MAX) })
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
     /// The points at which a hook decides.
     pub(crate) fn decided_points(&self) -> HookPoints {
         Point::ALL.into_iter().filter(|point| self.decides_at(*point)).collect()

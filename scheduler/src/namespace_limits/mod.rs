@@ -97,7 +97,7 @@ impl NamespaceLimits {
     }
 
     /// The label of a namespace that has metrics.
-    fn label(&self, namespace: &Namespace) -> Option<String> {
+    pub(crate) fn label(&self, namespace: &Namespace) -> Option<String> {
         self.measured.get(namespace.as_str()).cloned()
     }
 
@@ -229,6 +229,8 @@ fn refusal(namespace: &Namespace, has_own: bool, reached: &ReachedLimit) -> Prob
 
 #[cfg(test)]
 mod tests {
+    use goalmill_shard::NamespaceCounter;
+
     use super::*;
 
     fn limits(red: NamespaceSettings) -> Arc<NamespaceLimits> {

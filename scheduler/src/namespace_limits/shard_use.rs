@@ -6,6 +6,7 @@ use goalmill_common::goal::Usage;
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::{Namespace, PlanId};
 use goalmill_common::number::microdollars;
+use goalmill_shard::NamespaceCounter;
 
 use super::NamespaceLimits;
 
@@ -20,18 +21,20 @@ impl ShardUse {
         Self { limits, counts: HashMap::default() }
     }
 
-    /// The label of a namespace that has metrics.
-    pub(crate) fn label(&self, namespace: &Namespace) -> Option<String> {
-        self.limits.label(namespace)
+    /// Drops the counts of a namespace that has nothing left.
+    fn forget(&mut self, namespace: &Namespace) {
+        if self.counts.get(namespace) == Some(&(0, 0)) {
+            self.counts.remove(namespace);
+        }
     }
+}
 
-    /// Whether a step of the namespace may be sent.
-    pub(crate) fn has_room(&self, namespace: &str) -> bool {
+impl NamespaceCounter for ShardUse {
+    fn has_room(&self, namespace: &str) -> bool {
         self.limits.has_room(&namespace.into())
     }
 
-    /// Reserves the place of a step; give it back with [`ShardUse::unreserve`].
-    pub(crate) fn reserve(&self, namespace: &Namespace) -> bool {
+    fn reserve(&self, namespace: &Namespace) -> bool {
         let Some(most) = self.limits.steps_max(namespace) else { return true };
         let mut in_use = self.limits.lock();
         let has_room = in_use.steps(namespace) < most;
@@ -41,14 +44,13 @@ impl ShardUse {
         has_room
     }
 
-    /// The step is counted, or was not sent.
-    pub(crate) fn unreserve(&self, namespace: &Namespace) {
+    fn unreserve(&self, namespace: &Namespace) {
         if let Some(reserved) = self.limits.lock().reserved_steps.get_mut(namespace) {
             *reserved = reserved.saturating_sub(1);
         }
     }
 
-    pub(crate) fn add_plan(&mut self, namespace: &Namespace, plan: &PlanId) {
+    fn add_plan(&mut self, namespace: &Namespace, plan: &PlanId) {
         if !self.limits.is_counted(namespace) {
             return;
         }
@@ -60,7 +62,7 @@ impl ShardUse {
         }
     }
 
-    pub(crate) fn remove_plan(&mut self, namespace: &Namespace) {
+    fn remove_plan(&mut self, namespace: &Namespace) {
         if let Some((plans, _)) = self.counts.get_mut(namespace).filter(|(plans, _)| *plans > 0) {
             *plans -= 1;
             self.limits.lock().free(namespace, 1, 0);
@@ -68,7 +70,7 @@ impl ShardUse {
         }
     }
 
-    pub(crate) fn add_step(&mut self, namespace: &Namespace) {
+    fn add_step(&mut self, namespace: &Namespace) {
         if !self.limits.is_counted(namespace) {
             return;
         }
@@ -76,7 +78,7 @@ impl ShardUse {
         self.limits.lock().own.entry(namespace.clone()).or_default().steps += 1;
     }
 
-    pub(crate) fn remove_step(&mut self, namespace: &Namespace) {
+    fn remove_step(&mut self, namespace: &Namespace) {
         let Some((_, steps)) = self.counts.get_mut(namespace).filter(|(_, steps)| *steps > 0) else { return };
         *steps -= 1;
         self.forget(namespace);
@@ -92,15 +94,7 @@ impl ShardUse {
         }
     }
 
-    /// Drops the counts of a namespace that has nothing left.
-    fn forget(&mut self, namespace: &Namespace) {
-        if self.counts.get(namespace) == Some(&(0, 0)) {
-            self.counts.remove(namespace);
-        }
-    }
-
-    /// Counts what a plan has used.
-    pub(crate) fn spend(&self, namespace: &Namespace, spent: Usage) {
+    fn spend(&self, namespace: &Namespace, spent: Usage) {
         if !self.limits.is_counted(namespace) {
             return;
         }

@@ -3,24 +3,17 @@
 use std::sync::Arc;
 
 use goalmill_broker::{BrokerError, InboxCursor, InboxEntry, Reader};
-use goalmill_common::id::{EntryId, ShardId};
-use goalmill_common::wire::{Inbox, InboxStream};
+use goalmill_common::id::ShardId;
+use goalmill_common::wire::Inbox;
+use goalmill_shard::InboxPlace;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::scheduler::Scheduler;
 
-/// Names one entry of the inbox.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct InboxPlace {
-    pub(crate) stream: InboxStream,
-    pub(crate) id: EntryId,
-}
-
-impl From<InboxEntry> for InboxPlace {
-    fn from(InboxEntry { stream, id, fields: _ }: InboxEntry) -> Self {
-        Self { stream, id }
-    }
+/// The place of an entry.
+pub(super) fn place_of(InboxEntry { stream, id, fields: _ }: InboxEntry) -> InboxPlace {
+    InboxPlace { stream, id }
 }
 
 /// Entries that were read in one call, or why reading ended.
@@ -43,7 +36,7 @@ pub(super) async fn read_inbox(
                 after.advance_past(&entries);
                 let parsed = |entry: InboxEntry| {
                     let inbox = entry.parse();
-                    (InboxPlace::from(entry), inbox)
+                    (place_of(entry), inbox)
                 };
                 Ok(entries.into_iter().map(parsed).collect())
             }

@@ -6,12 +6,12 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use goalmill_broker::BrokerError;
 use goalmill_common::id::PlanId;
 use goalmill_engine::PlanState;
+use goalmill_shard::{BegunPlan, LoopInput};
 use tokio::sync::mpsc;
 
 use super::inbox_reader::InboxBatch;
+use super::recover;
 use super::shard_loop::{LoopEnd, ShardLoop};
-use super::turns::LoopInput;
-use super::{BegunPlan, recover};
 use crate::quarantine;
 
 /// Logs of parked plans that are read at once.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use goalmill_broker::{BrokerError, Claim, InboxCursor, LiveSchedulers, Ownership};
 use goalmill_common::id::ShardId;
 use goalmill_engine::{Cards, EngineContext};
+use goalmill_shard::{ShardMessage, ShardState, Turns};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -21,10 +22,10 @@ use super::outbox::Outbox;
 use super::presence::Presence;
 use super::recover::RecoveredPlans;
 use super::shard_loop::{LoopEnd, LoopIo, ShardLoop};
-use super::state::ShardState;
 use super::takeover::CarefulTakeover;
-use super::turns::Turns;
+use super::written_events::WrittenEvents;
 use super::{OwnedShards, recover};
+use crate::namespace_limits::ShardUse;
 use crate::quarantine::{self, QuarantineRecord};
 use crate::scheduler::{Scheduler, input_recording};
 
@@ -348,11 +349,7 @@ impl ShardStart {
     }
 
     /// Recovers the shard and runs its loop.
-    async fn run(
-        self,
-        to_loop: mpsc::Sender<super::ShardMessage>,
-        messages: mpsc::Receiver<super::ShardMessage>,
-    ) -> LoopEnd {
+    async fn run(self, to_loop: mpsc::Sender<ShardMessage>, messages: mpsc::Receiver<ShardMessage>) -> LoopEnd {
         let RecoveredShard { cursor, plans, mut takeover, number } = match self.recover().await {
             Ok(recovered) => recovered,
             Err(error) => return LoopEnd::Lost(error.to_string()),
@@ -370,10 +367,10 @@ impl ShardStart {
                 (Some(_) | None, _) => state.resume_plan(slot),
             }
         }
-        tracing::info!(%shard, plans = state.len(), "shard {shard} is ours, with {} running plans", state.len());
+        tracing::info!(%shard, plans = state.plans_count(), "shard {shard} is ours, with {} running plans", state.plans_count());
         shards.insert(shard, to_loop.clone());
         let heartbeat = Duration::from_millis(scheduler.settings.scheduler.heartbeat_ms);
-        let turns = Turns::new(state, token.clone(), number, heartbeat, Instant::now());
+        let turns = Turns::new(state, token.clone(), number, heartbeat, Duration::ZERO);
         let window_changes = scheduler.directory.window_changes();
         scheduler.namespaces.iter().for_each(|limits| limits.listen(&window_changes));
         let outbox = Outbox { scheduler: scheduler.clone(), to_loop, searches: Arc::default() };
@@ -391,6 +388,7 @@ impl ShardStart {
             takeover,
             metrics: CommitMetrics::new(),
             io: LoopIo::default(),
+            begun: Instant::now(),
         };
         let end = shard_loop.run().await;
         shards.remove(shard);
@@ -399,7 +397,7 @@ impl ShardStart {
 }
 
 /// The state of a shard without plans.
-fn new_state(scheduler: &Scheduler, shards: &OwnedShards, shard: ShardId) -> ShardState {
+fn new_state(scheduler: &Arc<Scheduler>, shards: &OwnedShards, shard: ShardId) -> ShardState {
     let context = EngineContext {
         judge_model: scheduler.planners.judge().is_some(),
         limits: scheduler.settings.limits.clone(),
@@ -415,17 +413,11 @@ fn new_state(scheduler: &Scheduler, shards: &OwnedShards, shard: ShardId) -> Sha
     let retention_ms = scheduler.retention_ms();
     let mut state = ShardState::new(shard, context, scheduler.clock.clone(), scheduler.random.clone(), retention_ms);
     state.set_keys(scheduler.broker.keys().clone());
-    if !scheduler.hooks.is_empty() {
-        state.enable_hooks();
-    }
     state.set_parking(scheduler.settings.scheduler.park_ms);
     state.set_quarantined(scheduler.quarantined_plans());
-    if scheduler.traces.is_some() {
-        state.enable_traces();
-    }
-    state.record_stats(scheduler.stats.clone());
-    scheduler.namespaces.iter().for_each(|limits| state.limit_namespaces(limits.clone()));
+    scheduler.namespaces.iter().for_each(|limits| state.limit_namespaces(Box::new(ShardUse::new(limits.clone()))));
     state.use_engine(scheduler.engine);
-    state.set_decision_marker(shards.decisions.register(shard));
+    let marker = shards.decisions.register(shard);
+    state.set_observer(Box::new(WrittenEvents::new(scheduler.clone(), marker)));
     state
 }

@@ -1,41 +1,27 @@
-//! Shards. Each has a share of all plans, one inbox, one owner and one loop.
+//! Shards. Each has a share of all plans, one inbox, one owner and one loop, whose part without I/O is `goalmill-shard`.
 
-mod active_plan;
 mod counts;
 mod event_counters;
 mod event_waits;
 mod fenced_commit;
-mod ignored_entries;
 mod inbox_reader;
 mod loop_inputs;
 mod membership;
 mod outbox;
 mod ownership;
-mod parked_plans;
 mod presence;
-mod quota;
-mod ready;
-mod recently_finished;
 mod recover;
 mod shard_handle;
 mod shard_loop;
-mod state;
 mod takeover;
-mod task_scan;
-mod timers;
 pub(crate) mod trial;
-mod turn;
-mod turns;
+mod written_events;
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-use goalmill_common::command::Request;
-use goalmill_common::id::{EntryId, PlanId, ShardId};
-use goalmill_common::problem::Problem;
-use goalmill_common::status::PlanStatus;
-use goalmill_common::view::WaitView;
-use goalmill_engine::{Command, Rejection};
+use goalmill_common::id::ShardId;
+use goalmill_shard::{Reply, ShardMessage};
 use tokio::sync::{mpsc, oneshot};
 
 use counts::CountsByShard;
@@ -46,78 +32,13 @@ use crate::watchdog::Decisions;
 
 pub(crate) use membership::Membership;
 pub(crate) use presence::Presence;
-pub(crate) use recently_finished::{BegunPlan, StatusSnapshot};
 pub(crate) use shard_handle::ShardHandle;
-pub(crate) use state::{ShardState, UnreadPlan};
-pub(crate) use task_scan::{Scan, Suspects, TaskHead, TaskOnStream};
 
-/// The key of a plan in its owner's memory; never reused.
-pub(crate) type Slot = u64;
-
-/// The result of a request: the plan and its status, or a problem.
-pub(crate) type RequestResult = Result<(PlanId, PlanStatus), Problem>;
-
-/// What a loop gives back: the result of a request, or the request itself if the loop ended before it handled it.
-pub(crate) type RequestReply = Result<RequestResult, Box<Request>>;
-
-/// A message to a shard's loop from the same process.
-#[derive(Debug)]
-pub(crate) enum ShardMessage {
-    /// A request of a client or a submission of the stream.
-    Request {
-        request: Box<Request>,
-        reply: Option<oneshot::Sender<RequestReply>>,
-        /// The entry of the submission, acknowledged once the plan is stored.
-        entry: Option<EntryId>,
-        /// The status of the plan in the store, if it was read already.
-        snapshot: Option<StatusSnapshot>,
-    },
-    /// The answer of an effect; `reply` gets whether it was accepted.
-    Command {
-        plan: PlanId,
-        command: Box<Command>,
-        /// The number of the revision request that it answers.
-        request: Option<u32>,
-        reply: Option<oneshot::Sender<Result<(), Rejection>>>,
-    },
-    /// The wait of a step of this plan is registered, and the events that were kept for it are sent.
-    WaitRegistered(PlanId),
-    /// Asks about a wait for an event.
-    AskWait(Box<WaitQuestion>),
-    /// Asks which queues need a scan; answered once all earlier decisions are written.
-    AskSuspects(oneshot::Sender<Suspects>),
-    /// The result of a scan.
-    Reconcile(Box<Scan>),
-}
-
-/// A question about a wait for an event.
-#[derive(Debug)]
-pub(crate) struct WaitQuestion {
-    pub(crate) wait: WaitView,
-    /// Of events.
-    pub(crate) ids: Vec<String>,
-    pub(crate) reply: oneshot::Sender<WaitState>,
-}
-
-/// How it stands with a wait for an event.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WaitState {
-    /// Whether the step waits for the event.
-    pub(crate) step_waits: bool,
-    /// Whether any step of the plan does.
-    pub(crate) plan_waits: bool,
-    /// Those of the events that no plan of the family has.
-    pub(crate) unknown_events: Vec<String>,
-}
-
-impl ShardMessage {
-    /// Gives a request back to its sender, unhandled, who sends it to the next owner.
-    fn give_back(self) {
-        if let Self::Request { request, reply: Some(reply), .. } = self {
-            // Its sender may be gone.
-            drop(reply.send(Err(request)));
-        }
-    }
+/// A reply that arrives at the receiver; an error there means that none comes.
+pub(crate) fn reply_channel<T: Send + 'static>() -> (Reply<T>, oneshot::Receiver<T>) {
+    let (sender, receiver) = oneshot::channel();
+    // Who waits may be gone.
+    (Reply::new(move |answer| drop(sender.send(answer))), receiver)
 }
 
 /// The shards that this process owns, and what their loops share.

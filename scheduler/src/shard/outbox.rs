@@ -2,87 +2,19 @@
 
 use std::sync::Arc;
 
-use goalmill_common::event::{ModelAnswered, Record};
+use goalmill_common::event::ModelAnswered;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
-use goalmill_common::json::Json;
 use goalmill_common::view::WaitView;
-use goalmill_engine::{Command, HookQuestion, NeededPayload, PlanState, Rejection, StepIndex};
+use goalmill_engine::{Command, PlanState, StepIndex};
 use goalmill_planning::CallLog;
-use tokio::sync::{mpsc, oneshot};
+use goalmill_shard::{PostCommit, ShardMessage};
+use tokio::sync::mpsc;
 
 use super::event_waits::{self, EventSearches};
 use super::shard_handle::ShardHandle;
-use super::{RequestReply, RequestResult, ShardMessage, Suspects};
-use crate::effects::{self, StoreUpdate};
+use crate::effects;
 use crate::scheduler::Scheduler;
-
-/// An action after the commit.
-#[derive(Debug)]
-pub(crate) enum PostCommit {
-    /// Answer a request.
-    Reply(oneshot::Sender<RequestReply>, RequestResult),
-    /// Tell an effect whether its command was accepted.
-    CommandReply(oneshot::Sender<Result<(), Rejection>>, Result<(), Rejection>),
-    /// Name the queues that need a scan.
-    SuspectsReply(oneshot::Sender<Suspects>, Suspects),
-    /// Ask the planners for a plan; their answer is a command.
-    Plan {
-        plan: PlanId,
-        goal: Box<Goal>,
-        /// Number of plans that contain it.
-        depth: u32,
-        /// Model answers from before a takeover.
-        answers: Vec<ModelAnswered>,
-    },
-    /// Ask the planners for a revision of the plan; their answer is a command.
-    Revise {
-        state: Box<PlanState>,
-        revision: u32,
-        /// How many revisions were requested, including this one.
-        request: u32,
-    },
-    /// Ask a model to judge success criteria; its answer is a command.
-    Judge {
-        state: Box<PlanState>,
-    },
-    /// Look up a step's result in the cache; the answer is a command.
-    CacheGet {
-        plan: PlanId,
-        step: StepIndex,
-        key: String,
-    },
-    /// Load stored payloads; the answer is a command.
-    LoadPayloads {
-        plan: PlanId,
-        step: Option<StepIndex>,
-        payloads: Vec<NeededPayload>,
-    },
-    /// Ask the hooks; their answer is a command.
-    AskHooks {
-        plan: PlanId,
-        question: Box<HookQuestion>,
-    },
-    /// Register the wait for an event, and offer it the events that are kept.
-    AwaitEvent(Box<WaitView>),
-    /// Remove the registered wait.
-    StopAwaiting(Box<WaitView>),
-    CachePut {
-        key: String,
-        outputs: Json,
-        ttl_ms: u64,
-    },
-    /// Export the trace of a finished plan.
-    Trace(PlanId),
-    NotifyHooks {
-        plan: PlanId,
-        records: Vec<Record>,
-    },
-    /// Release a plan from quarantine.
-    EndQuarantine(PlanId),
-    /// Write to the store.
-    Update(StoreUpdate),
-}
 
 /// Runs the actions of one shard.
 pub(super) struct Outbox {
@@ -101,9 +33,9 @@ impl Outbox {
         let mut updates = Vec::new();
         for action in actions {
             match action {
-                PostCommit::Reply(reply, result) => drop(reply.send(Ok(result))),
-                PostCommit::CommandReply(reply, result) => drop(reply.send(result)),
-                PostCommit::SuspectsReply(reply, suspects) => drop(reply.send(suspects)),
+                PostCommit::Reply(reply, result) => reply.send(Ok(result)),
+                PostCommit::CommandReply(reply, result) => reply.send(result),
+                PostCommit::SuspectsReply(reply, suspects) => reply.send(suspects),
                 PostCommit::Plan { plan, goal, depth, answers } => self.plan(plan, goal, depth, answers),
                 PostCommit::Revise { state, revision, request } => self.revise(state, revision, request),
                 PostCommit::Judge { state } => self.judge(state),
@@ -126,12 +58,6 @@ impl Outbox {
                         .tasks
                         .spawn(async move { effects::cache_put(&scheduler, key, outputs, ttl_ms).await });
                 }
-                PostCommit::Trace(plan) => {
-                    if let Some(traces) = &self.scheduler.traces {
-                        traces.ended(plan);
-                    }
-                }
-                PostCommit::NotifyHooks { plan, records } => self.scheduler.hooks.notify(plan.as_str(), &records),
                 PostCommit::EndQuarantine(plan) => released = Some(plan),
                 PostCommit::Update(update) => updates.push(update),
             }

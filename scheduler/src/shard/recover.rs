@@ -7,8 +7,8 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use goalmill_broker::BrokerError;
 use goalmill_common::id::{PlanId, ShardId};
 use goalmill_engine::PlanState;
+use goalmill_shard::UnreadPlan;
 
-use super::UnreadPlan;
 use super::takeover::CarefulTakeover;
 use crate::event_log::{self, ReadError};
 use crate::scheduler::Scheduler;

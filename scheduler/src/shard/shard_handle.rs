@@ -9,9 +9,10 @@ use goalmill_common::plan::Step;
 use goalmill_common::view::WaitView;
 use goalmill_engine::{Command, PlanAnswer, Rejection};
 use goalmill_planning::{CallRecorder, SinkClosed, StepSink};
-use tokio::sync::{mpsc, oneshot};
+use goalmill_shard::{Reply, ShardMessage, WaitQuestion, WaitState};
+use tokio::sync::mpsc;
 
-use super::{ShardMessage, WaitQuestion, WaitState};
+use super::reply_channel;
 
 /// A handle of an effect on the loop that started it.
 #[derive(Clone)]
@@ -37,7 +38,7 @@ impl ShardHandle {
     ///
     /// - `ids`: of events.
     pub(crate) async fn ask_wait(&self, wait: &WaitView, ids: Vec<String>) -> Option<WaitState> {
-        let (reply, state) = oneshot::channel();
+        let (reply, state) = reply_channel();
         let question = WaitQuestion { wait: wait.clone(), ids, reply };
         self.to_loop.send(ShardMessage::AskWait(Box::new(question))).await.ok()?;
         state.await.ok()
@@ -45,18 +46,18 @@ impl ShardHandle {
 
     /// Offers the plan an event that is kept; `None` if the loop or the plan has ended.
     pub(crate) async fn offer_event(&self, event: ExternalEvent) -> Option<Result<(), Rejection>> {
-        let (reply, verdict) = oneshot::channel();
+        let (reply, verdict) = reply_channel();
         let verb = Verb::SendEvent { event: Box::new(event), waiting_only: true };
         self.to_loop.send(self.message(Command::Verb(verb), Some(reply))).await.ok()?;
         verdict.await.ok()
     }
 
-    fn message(&self, command: Command, reply: Option<oneshot::Sender<Result<(), Rejection>>>) -> ShardMessage {
+    fn message(&self, command: Command, reply: Option<Reply<Result<(), Rejection>>>) -> ShardMessage {
         ShardMessage::Command { plan: self.plan.clone(), command: Box::new(command), request: self.request, reply }
     }
 
     async fn send_and_wait(&self, command: Command) -> Result<(), SinkClosed> {
-        let (reply, verdict) = oneshot::channel();
+        let (reply, verdict) = reply_channel();
         self.to_loop.send(self.message(command, Some(reply))).await.map_err(|_| SinkClosed::Gone)?;
         match verdict.await {
             Ok(Ok(())) => Ok(()),

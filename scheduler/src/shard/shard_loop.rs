@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Commit, InboxCursor};
 use goalmill_common::id::{AgentType, PlanId, ShardId};
+use goalmill_shard::{LoopInput, ShardMessage, TurnInput, TurnOutput, Turns};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::OwnedShards;
 use super::fenced_commit::{CommitMetrics, lacks_replica, write_commit};
 use super::inbox_reader::{InboxBatch, read_inbox};
 use super::loop_inputs::entries;
 use super::outbox::Outbox;
 use super::takeover::CarefulTakeover;
-use super::turns::{LoopInput, TurnInput, TurnOutput, Turns};
-use super::{OwnedShards, ShardMessage};
 use crate::busy_poll::busy_poll;
 use crate::quarantine::{self, QuarantineRecord};
 use crate::scheduler::Scheduler;
@@ -64,6 +64,8 @@ pub(crate) struct ShardLoop {
     pub(super) takeover: Option<CarefulTakeover>,
     pub(super) metrics: CommitMetrics,
     pub(super) io: LoopIo,
+    /// When the loop began; the times of its turns count from then.
+    pub(super) begun: Instant,
 }
 
 /// A commit on its way to the store.
@@ -181,7 +183,8 @@ impl ShardLoop {
     /// thread, such as connections of other shards, would else wait for the turn.
     fn next_outputs(&mut self, input: TurnInput) -> Vec<TurnOutput> {
         let begun = Instant::now();
-        let decide = || self.turns.next(input, begun, self.scheduler.directory.as_ref());
+        let now = begun - self.begun;
+        let decide = || self.turns.next(input, now, self.scheduler.directory.as_ref());
         let may_leave = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
         let outputs = if self.io.was_busy && may_leave { tokio::task::block_in_place(decide) } else { decide() };
         self.io.was_busy = begun.elapsed() > BUSY;
@@ -287,7 +290,7 @@ impl ShardLoop {
             let left = due.saturating_sub(self.scheduler.clock.now_ms());
             Instant::now() + Duration::from_millis(left)
         });
-        let renew_at = self.turns.renew_at();
+        let renew_at = self.begun + self.turns.renew_at();
         let wake = match (is_writing, due) {
             (false, due) => Some(due.map_or(renew_at, |due| due.min(renew_at))),
             // A turn that has begun has its time: a timer that is due now belongs to the next one.
@@ -320,7 +323,7 @@ impl ShardLoop {
                 () = tokio::time::sleep_until(wake.unwrap_or(renew_at)), if wake.is_some() => Ok(Wakeup::Due),
             }
         };
-        busy_poll(self.turns.last_commit() + self.scheduler.busy_poll, come).await
+        busy_poll(self.begun + self.turns.last_commit() + self.scheduler.busy_poll, come).await
     }
 
     /// Makes sure that each queue has its consumer group before its first task can be read.

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use goalmill_broker::{BrokerError, InboxCursor, InboxEntry};
 use goalmill_common::id::{PlanId, ShardId};
+use goalmill_shard::{InboxPlace, Slot};
 
-use super::Slot;
-use super::inbox_reader::InboxPlace;
+use super::inbox_reader::place_of;
 use super::trial::{self, Case, Trial, TrialVerdict};
 use crate::quarantine::{DEATHS_MAX, InHand, QuarantineRecord};
 use crate::scheduler::Scheduler;
@@ -94,7 +94,7 @@ impl CarefulTakeover {
 
 fn last_of_each_stream(entries: Vec<InboxEntry>) -> Vec<InboxPlace> {
     let mut last: Vec<InboxPlace> = Vec::new();
-    for place in entries.into_iter().map(InboxPlace::from) {
+    for place in entries.into_iter().map(place_of) {
         last.retain(|earlier| earlier.stream != place.stream);
         last.push(place);
     }

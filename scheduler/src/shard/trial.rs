@@ -18,13 +18,12 @@ use goalmill_common::random::Random;
 use goalmill_common::wire::{Fields, Inbox, InboxStream};
 use goalmill_engine::{Engine, EngineContext, TokenKey};
 use goalmill_plan::validate::Policy;
+use goalmill_shard::{InboxPlace, ShardState, plans_of};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use super::ShardState;
-use super::inbox_reader::InboxPlace;
 use crate::event_log::{self, Pages};
 use crate::scheduler::{Scheduler, input_recording};
 
@@ -116,18 +115,6 @@ pub(crate) async fn collect_evidence(
     let about = |entry: &InboxEntry| plans_of(&entry.parse()).contains(plan);
     let entries = waiting.into_iter().filter(about).map(|entry| (entry.stream, entry.id, entry.fields)).collect();
     Ok((log, entries))
-}
-
-/// The plans of an inbox entry.
-pub(crate) fn plans_of(inbox: &Inbox) -> Vec<PlanId> {
-    let mut plans: Vec<PlanId> = match inbox {
-        Inbox::Reports(reports) => reports.iter().map(|report| report.plan.clone()).collect(),
-        Inbox::Request(request) => vec![request.plan.clone()],
-        Inbox::Unreadable(_) | Inbox::Misplaced => Vec::new(),
-    };
-    plans.sort_unstable();
-    plans.dedup();
-    plans
 }
 
 /// Exit status for an unreadable case, which is no evidence about the plan.

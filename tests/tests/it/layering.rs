@@ -34,10 +34,11 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
         &["common", "engine", "plan", "planning", "virtual-shard"],
         &["tokio", "redis", "deadpool", "axum", "reqwest"],
     ),
+    ("scheduler/shard", &["common", "engine", "expression", "plan"], IO),
     ("scheduler/virtual-shard", &["common", "engine", "expression", "plan"], IO),
     (
         "scheduler",
-        &["archive", "broker", "client", "common", "engine", "http", "llm", "mcp-server", "plan", "planning", "router"],
+        &["archive", "broker", "client", "common", "engine", "http", "llm", "mcp-server", "plan", "planning", "router", "shard"],
         REDIS,
     ),
     ("worker", &["common", "broker", "expression", "http", "launcher"], REDIS),
@@ -81,7 +82,7 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
         "busy_poll", "dead_letter_counter", "loops", "payload_cache", "plan_reader", "quality", "run_blocking",
         "start_status",
     ],
-    &["redis_gauges", "stream_answers", "token_secret"],
+    &["redis_gauges", "token_secret"],
 ];
 
 /// The packages of the workspace, as directories.

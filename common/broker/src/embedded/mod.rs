@@ -40,8 +40,6 @@ use crate::{
     Install, Keeping, KeptEvent, KeptHead, LiveSchedulers, LogEntry, Meta, Ownership, QueueState, Reader, Registry,
 };
 
-pub(crate) use self::record::read_summary;
-
 type Result<T> = std::result::Result<T, BrokerError>;
 
 /// Opens an empty back end, or the one kept under `data_dir`.

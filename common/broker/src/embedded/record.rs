@@ -1,8 +1,6 @@
 //! Records of the journal file: each write with its arguments, and how it is replayed.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
@@ -108,24 +106,6 @@ impl Write<'_> {
             Self::PutBlob(key, bytes, ttl_ms) => store.put_blob(&key, &bytes, ttl_ms, now),
         }
     }
-}
-
-/// Reads the summary of a [`crate::PlanWrite`] back, whose field names are constants of the program.
-///
-/// Each name is leaked once; there are as many as the program has constants.
-pub(crate) fn read_summary<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(&'static str, String)>, D::Error> {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut constant = |name: String| match names.get(name.as_str()) {
-        Some(known) => *known,
-        None => {
-            let name: &'static str = name.leak();
-            names.insert(name);
-            name
-        }
-    };
-    let fields = Vec::<(String, String)>::deserialize(from)?;
-    Ok(fields.into_iter().map(|(name, value)| (constant(name), value)).collect())
 }
 
 /// Stores a value as JSON: its type leaves fields out, which only a format with names can read.

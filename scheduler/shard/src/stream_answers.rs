@@ -1,8 +1,8 @@
 //! What clients of the stream get: answers, results, and the list of refused submissions.
 
-use goalmill_broker::{Entry, RefusedEntry, StreamResult};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Submit;
+use goalmill_common::commit::{RefusedEntry, StreamResult};
 use goalmill_common::event::SubmissionEntry;
 use goalmill_common::id::{EntryId, Namespace, PlanId};
 use goalmill_common::json::Json;
@@ -10,7 +10,9 @@ use goalmill_common::problem::{Issue, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::text::shorten;
 use goalmill_common::view::RefusedSubmissionView;
-use goalmill_common::wire::{GOAL_TYPE, PLAN_TYPE, RefusedRepetition, SubmissionAnswer, bound_namespace, first_entry};
+use goalmill_common::wire::{
+    Fields, GOAL_TYPE, PLAN_TYPE, RefusedRepetition, SubmissionAnswer, bound_namespace, first_entry,
+};
 use goalmill_engine::PlanState;
 
 /// The longest field of a result, in bytes; a larger one is stored as a blob.
@@ -21,7 +23,7 @@ const ISSUES_MAX: usize = 20;
 const TEXT_CHARS_MAX: usize = 300;
 
 /// The text under `goalmill:answers:<id>` of an accepted submission.
-pub(crate) fn accepted(
+pub fn accepted(
     plan_id: PlanId,
     status: PlanStatus,
     warnings: Vec<Issue>,
@@ -31,7 +33,7 @@ pub(crate) fn accepted(
 }
 
 /// The same of a refused submission.
-pub(crate) fn refused(problem: Problem) -> String {
+pub fn refused(problem: Problem) -> String {
     write(&SubmissionAnswer::Refused(problem))
 }
 
@@ -40,13 +42,13 @@ fn write(answer: &SubmissionAnswer) -> String {
 }
 
 /// The answer that a plan has now.
-pub(crate) fn answer_of(state: &PlanState) -> String {
+pub fn answer_of(state: &PlanState) -> String {
     let warnings = state.accepted().entry.as_ref().map(|entry| entry.warnings.clone()).unwrap_or_default();
     accepted(state.id().clone(), state.status(), warnings, None)
 }
 
 /// The issues as far as an answer or a list has them.
-pub(crate) fn shortened(issues: Vec<Issue>) -> Vec<Issue> {
+pub fn shortened(issues: Vec<Issue>) -> Vec<Issue> {
     let issue = |issue: Issue| Issue {
         pointer: short(&issue.pointer),
         detail: short(&issue.detail),
@@ -59,10 +61,7 @@ pub(crate) fn shortened(issues: Vec<Issue>) -> Vec<Issue> {
 /// What the client of a plan gets at its end, and the fields that are too large, by the keys of their blobs.
 ///
 /// - `blob`: a new key of a blob of the plan.
-pub(crate) fn result(
-    state: &PlanState,
-    mut blob: impl FnMut() -> Option<String>,
-) -> (StreamResult, Vec<(String, Json)>) {
+pub fn result(state: &PlanState, mut blob: impl FnMut() -> Option<String>) -> (StreamResult, Vec<(String, Json)>) {
     let mut large = Vec::new();
     let mut fields = vec![("plan_id", state.id().to_string()), ("status", state.status().as_str().to_owned())];
     if let Some(ended) = state.ended() {
@@ -94,9 +93,9 @@ pub(crate) fn result(
 /// A refused submission whose plan does not exist: it is answered under its id.
 ///
 /// - `answered_as`: see [`goalmill_common::wire::Submission::answer_id`].
-pub(crate) fn refused_entry(entry: &Entry, answered_as: String, problem: &Problem) -> RefusedEntry {
+pub fn refused_entry(id: &EntryId, fields: &Fields, answered_as: String, problem: &Problem) -> RefusedEntry {
     let text = |name: &str| {
-        let bytes = entry.fields.iter().find(|(field, _)| field == name).map(|(_, bytes)| bytes.as_slice());
+        let bytes = fields.iter().find(|(field, _)| field == name).map(|(_, bytes)| bytes.as_slice());
         bytes.map(|bytes| String::from_utf8_lossy(&bytes[..bytes.len().min(4 * TEXT_CHARS_MAX)]).into_owned())
     };
     let kind = match text("type").as_deref() {
@@ -108,8 +107,8 @@ pub(crate) fn refused_entry(entry: &Entry, answered_as: String, problem: &Proble
     };
     let excerpt = ["data", "goal", "plan"].into_iter().find_map(text).unwrap_or_default();
     let sent = SentEntry {
-        entry: first_entry(&entry.id, &entry.fields),
-        namespace: bound_namespace(&entry.fields).unwrap_or_default(),
+        entry: first_entry(id, fields),
+        namespace: bound_namespace(fields).unwrap_or_default(),
         kind,
         source: short(&text("source").unwrap_or_default()),
         excerpt: short(&excerpt),
@@ -125,7 +124,7 @@ fn short(text: &str) -> String {
 /// in that answer.
 ///
 /// - `answer`: of the plan, with what was refused.
-pub(crate) fn beside_plan(
+pub fn beside_plan(
     mut refused: RefusedEntry,
     entry: EntryId,
     problem: &Problem,
@@ -139,7 +138,7 @@ pub(crate) fn beside_plan(
 }
 
 /// The ids under which a submission is answered: its own, and that of its entry.
-pub(crate) fn answer_ids(submission: &str, entry: Option<&SubmissionEntry>) -> Vec<String> {
+pub fn answer_ids(submission: &str, entry: Option<&SubmissionEntry>) -> Vec<String> {
     let mut ids = vec![submission.to_owned()];
     ids.extend(entry.map(|entry| match submission.split_once('/') {
         Some((namespace, _)) => Namespace::from(namespace).qualify(entry.id.as_str()),
@@ -150,7 +149,7 @@ pub(crate) fn answer_ids(submission: &str, entry: Option<&SubmissionEntry>) -> V
 }
 
 /// What the list says of a submission by stream.
-pub(crate) struct SentEntry {
+pub struct SentEntry {
     entry: EntryId,
     namespace: Namespace,
     kind: &'static str,
@@ -160,7 +159,7 @@ pub(crate) struct SentEntry {
 
 impl SentEntry {
     /// `None` of a submission that did not come by the stream.
-    pub(crate) fn of_submit(submit: &Submit) -> Option<Self> {
+    pub fn of_submit(submit: &Submit) -> Option<Self> {
         let entry = submit.entry.as_ref()?;
         let namespace = submit.submission.split_once('/').map(|(namespace, _)| Namespace::from(namespace));
         Some(Self {
@@ -173,7 +172,7 @@ impl SentEntry {
     }
 
     /// A submission whose plan does not exist: it is answered under its id.
-    pub(crate) fn refused(self, answered_as: String, problem: &Problem) -> RefusedEntry {
+    pub fn refused(self, answered_as: String, problem: &Problem) -> RefusedEntry {
         let listed = vec![
             ("entry", self.entry.to_string()),
             ("id", answered_as.clone()),
@@ -191,9 +190,9 @@ impl SentEntry {
 }
 
 /// A listed submission as clients of the API see it.
-pub(crate) fn view(namespace: &Namespace, entry: &Entry) -> RefusedSubmissionView {
+pub fn view(namespace: &Namespace, id: &EntryId, fields: &Fields) -> RefusedSubmissionView {
     let text = |name: &str| {
-        let found = entry.fields.iter().find(|(field, _)| field == name);
+        let found = fields.iter().find(|(field, _)| field == name);
         found.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
     };
     RefusedSubmissionView {
@@ -206,6 +205,6 @@ pub(crate) fn view(namespace: &Namespace, entry: &Entry) -> RefusedSubmissionVie
         detail: text("detail"),
         errors: serde_json::from_str(&text("errors")).unwrap_or_default(),
         excerpt: text("excerpt"),
-        refused_at: rfc3339(entry.id.parts().0),
+        refused_at: rfc3339(id.parts().0),
     }
 }

@@ -1,5 +1,7 @@
-use goalmill_broker::Activity;
+use std::sync::mpsc;
+
 use goalmill_common::command::{Planned, Request, SUBMITTED, Submit, Verb};
+use goalmill_common::commit::Activity;
 use goalmill_common::config::HookPoints;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
@@ -8,13 +10,12 @@ use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step, StepKind};
 use goalmill_common::report::{Report, What};
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{PlanAnswer, TokenKey};
+use goalmill_engine::{PlanAnswer, Rejection, TokenKey};
 use goalmill_plan::validate::Policy;
-use tokio::sync::oneshot;
 
 use super::*;
-use crate::shard::ShardMessage;
-use crate::shard::outbox::PostCommit;
+use crate::post_commit::PostCommit;
+use crate::{Reply, ShardMessage};
 
 pub(super) const PLAN: &str = "p0-0123456789abcdef";
 
@@ -95,7 +96,8 @@ fn asked(shard: &ShardState) -> Vec<u32> {
 }
 
 fn answer(shard: &mut ShardState, asked: u32, answer: PlanAnswer) -> Result<(), Rejection> {
-    let (reply, mut verdict) = oneshot::channel();
+    let (reply, verdict) = mpsc::channel();
+    let reply = Reply::new(move |answer| reply.send(answer).expect("it is awaited"));
     let command = Box::new(Command::Planned { revision: 1, answer });
     shard.handle_message(ShardMessage::Command {
         plan: PLAN.into(),
@@ -107,7 +109,7 @@ fn answer(shard: &mut ShardState, asked: u32, answer: PlanAnswer) -> Result<(), 
         if let PostCommit::CommandReply(reply, verdict) = action { Some((reply, verdict)) } else { None }
     });
     let (reply, told) = told.expect("it is answered");
-    drop(reply.send(told));
+    reply.send(told);
     verdict.try_recv().expect("it is answered")
 }
 
@@ -160,5 +162,5 @@ fn what_a_family_decides_is_one_commit() {
     let step = state.step(state.step_index(&"p".into()).expect("it is there")).expect("it is there");
     assert_eq!(step.status, StepStatus::Completed);
     assert_eq!(written.iter().map(|(_, ends)| *ends).collect::<Vec<_>>(), [false, true]);
-    assert_eq!((shard.len(), written[0].0.as_str()), (1, PLAN), "the sub-plan is gone with the commit");
+    assert_eq!((shard.plans_count(), written[0].0.as_str()), (1, PLAN), "the sub-plan is gone with the commit");
 }

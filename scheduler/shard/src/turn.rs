@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_broker::TaskWrite;
+use goalmill_common::commit::TaskWrite;
 use goalmill_common::id::{AgentType, EntryId, PlanId};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
 use goalmill_common::wire::{self, InboxStream};
 
-use super::inbox_reader::InboxPlace;
-use super::outbox::PostCommit;
-use super::{BegunPlan, Slot};
+use crate::message::InboxPlace;
+use crate::post_commit::PostCommit;
+use crate::{BegunPlan, Slot};
 
 /// Bytes after which a turn takes no more input, so that one commit does not stall Redis.
 const BYTES_MAX: usize = 2 << 20;

@@ -14,8 +14,8 @@ use goalmill_engine::Command;
 
 use super::tests::{PLAN, empty, submit};
 use super::*;
-use crate::shard::ShardMessage;
-use crate::shard::quota::Quota;
+use crate::ShardMessage;
+use crate::quota::Quota;
 
 /// Agent types with fewer places than all others.
 #[derive(Default)]
@@ -105,7 +105,7 @@ fn a_plan_with_one_place_takes_the_most_urgent_step_over_all_agent_types() {
         steps.push(Step { dependencies: vec!["chain".into()], ..step("end", "alpha", 5) });
         submit(&mut shard, PLAN, Goal::default(), Plan { strategy, ..narrow(1, steps) });
         assert_eq!(run(&mut shard, &Windows::default(), 1), ["high", "chain", "middle", "end", "low"], "{strategy:?}");
-        assert_eq!(shard.len(), 0, "the message came last, and the plan has ended");
+        assert_eq!(shard.plans_count(), 0, "the message came last, and the plan has ended");
     }
 }
 

@@ -8,9 +8,9 @@ use goalmill_common::status::StepStatus;
 use goalmill_engine::{Command, StepIndex, decide_in_family};
 
 use super::ShardState;
-use crate::effects::StoreUpdate;
-use crate::shard::Slot;
-use crate::shard::task_scan::{Scan, Suspects, TaskHead};
+use crate::Slot;
+use crate::post_commit::StoreUpdate;
+use crate::task_scan::{Scan, Suspects, TaskHead};
 
 impl ShardState {
     /// The queues that need a scan; valid once all earlier decisions are written.

@@ -1,8 +1,12 @@
-//! One batch of one shard, written as a whole or not at all.
+//! What the owner of a shard has the store write: the commit of a turn, and entries of lists.
 
-use goalmill_common::id::{AgentType, EntryId, Namespace, PlanId, ShardId};
-use goalmill_common::problem::ErrorCode;
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::id::{AgentType, EntryId, Namespace, PlanId, ShardId};
+use crate::problem::ErrorCode;
 
 /// Everything one turn of a shard's loop changes.
 ///
@@ -10,6 +14,7 @@ use serde::{Deserialize, Serialize};
 /// `number` does not follow the owner's last commit, or when a plan's log does not end at `base_seq`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
+    /// The shard that is written.
     pub shard: ShardId,
     /// The owner's token, from the claim that won.
     pub token: String,
@@ -33,6 +38,7 @@ pub struct Commit {
 /// New events of one plan; or none, and only its summary changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanWrite {
+    /// The plan that has changed.
     pub plan: PlanId,
     /// Number of the log's last event before this commit; 0 for a new plan.
     pub base_seq: u64,
@@ -48,8 +54,9 @@ pub struct PlanWrite {
     /// A JSON list of events, opaque to the broker; empty: no entry.
     pub events: Vec<u8>,
     /// Fields of the summary that change; its `seq` is written with them.
-    #[serde(deserialize_with = "crate::embedded::read_summary")]
+    #[serde(deserialize_with = "read_summary")]
     pub summary: Vec<(&'static str, String)>,
+    /// Whether the plan begins, continues or ends.
     pub activity: Activity,
     /// Unix milliseconds: the plan's place in the index; 0 leaves it where it is.
     pub index_ms: u64,
@@ -89,7 +96,7 @@ pub struct RefusedEntry {
 
 impl PlanWrite {
     /// Whether its numbers are consistent: they increase with events; without events they stay, above 0.
-    pub(crate) fn goes_on(&self) -> bool {
+    pub fn goes_on(&self) -> bool {
         if self.events.is_empty() {
             self.last_seq == self.base_seq && self.base_seq > 0
         } else {
@@ -106,25 +113,54 @@ pub enum Activity {
     /// Stays as it is.
     Continues,
     /// Final: leaves the set; log and summary expire after so many milliseconds.
-    Ends { retention_ms: u64 },
+    Ends {
+        /// Milliseconds.
+        retention_ms: u64,
+    },
 }
 
 /// One task for one stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskWrite {
+    /// Names the stream.
     pub agent_type: AgentType,
     /// A task as JSON, opaque to the broker.
     pub data: Vec<u8>,
 }
 
-/// The result of a commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Committed {
-    Applied,
-    /// This very commit is already there: its reply was lost.
-    Duplicate,
-    /// The token is not the owner's any more; nothing was written.
-    Fenced,
-    /// The commit's or a plan's number does not follow; nothing was written.
-    Gap(String),
+/// A task that was given up on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// Who had the task.
+    pub agent_type: AgentType,
+    /// The plan of the step.
+    pub plan: PlanId,
+    /// The step whose attempts have failed.
+    pub step: String,
+    /// The last attempt, counted from 1.
+    pub attempt: u32,
+    /// Upper case: `STEP_POISONED`.
+    pub code: String,
+    /// The message of the failure.
+    pub reason: String,
+    /// The task as JSON.
+    pub task: String,
+}
+
+/// Reads the summary of a [`PlanWrite`] back, whose field names are constants of the program.
+///
+/// Each name is leaked once; there are as many as the program has constants.
+fn read_summary<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(&'static str, String)>, D::Error> {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut constant = |name: String| match names.get(name.as_str()) {
+        Some(known) => *known,
+        None => {
+            let name: &'static str = name.leak();
+            names.insert(name);
+            name
+        }
+    };
+    let fields = Vec::<(String, String)>::deserialize(from)?;
+    Ok(fields.into_iter().map(|(name, value)| (constant(name), value)).collect())
 }

@@ -5,8 +5,8 @@ use goalmill_common::status::StepStatus;
 use goalmill_engine::Timer;
 
 use super::ShardState;
-use crate::shard::counts::ShardCounts;
-use crate::shard::ready::Waiting;
+use crate::counts::ShardCounts;
+use crate::ready::Waiting;
 
 /// Retries that are due within this time count as load, in milliseconds.
 const SOON_MS: u64 = 30_000;

@@ -3,7 +3,7 @@
 use goalmill_common::id::ShardId;
 use goalmill_common::text::shorten;
 
-use super::inbox_reader::InboxPlace;
+use crate::message::InboxPlace;
 
 /// A program that may write to the stream may write any number of such entries.
 const WARNING_INTERVAL_MS: u64 = 60_000;
@@ -12,7 +12,7 @@ const REASON_CHARS_MAX: usize = 200;
 
 /// The ignored entries of one shard.
 #[derive(Default)]
-pub(super) struct IgnoredEntries {
+pub(crate) struct IgnoredEntries {
     warned_ms: Option<u64>,
     /// Entries since the last warning.
     unmentioned: u64,
@@ -20,14 +20,14 @@ pub(super) struct IgnoredEntries {
 
 impl IgnoredEntries {
     /// Counts an entry that cannot be read.
-    pub(super) fn add_unreadable(&mut self, shard: ShardId, place: &InboxPlace, reason: &str, now_ms: u64) {
+    pub(crate) fn add_unreadable(&mut self, shard: ShardId, place: &InboxPlace, reason: &str, now_ms: u64) {
         metrics::counter!("goalmill_reports_ignored_total", "reason" => "unreadable").increment(1);
         let reason = shorten(reason, REASON_CHARS_MAX);
         self.warn(shard, place, &format!("cannot be read: {reason}"), now_ms);
     }
 
     /// Counts a request among the reports.
-    pub(super) fn add_misplaced(&mut self, shard: ShardId, place: &InboxPlace, now_ms: u64) {
+    pub(crate) fn add_misplaced(&mut self, shard: ShardId, place: &InboxPlace, now_ms: u64) {
         metrics::counter!("goalmill_reports_ignored_total", "reason" => "request").increment(1);
         let why =
             "is refused: it is a request, and only schedulers make requests, on a stream that workers cannot write";

@@ -9,11 +9,11 @@ use goalmill_engine::{
 };
 
 use super::ShardState;
-use crate::namespace_limits::ShardUse;
-use crate::shard::Slot;
-use crate::shard::active_plan::ActivePlan;
-use crate::shard::quota::Quota;
-use crate::shard::ready::{Offers, Taken, Urgency};
+use crate::Slot;
+use crate::active_plan::ActivePlan;
+use crate::observer::NamespaceCounter;
+use crate::quota::Quota;
+use crate::ready::{Offers, Taken, Urgency};
 
 impl ShardState {
     /// Dispatches the most urgent step whose queue is open, again and again, while the turn has room. Parked steps are
@@ -157,7 +157,7 @@ fn is_current(state: &PlanState, agent_type: &AgentType, taken: &Taken) -> bool 
 pub(super) fn track_in_flight(
     in_flight: &mut HashMap<(Slot, StepIndex), AgentType>,
     outstanding: &mut HashMap<AgentType, u32>,
-    mut namespaces: Option<&mut ShardUse>,
+    mut namespaces: Option<&mut (dyn NamespaceCounter + 'static)>,
     slot: Slot,
     state: &PlanState,
     records: &[Record],

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_broker::ParkMark;
 use goalmill_common::id::PlanId;
+use goalmill_common::park_mark::ParkMark;
 use goalmill_common::status::PlanStatus;
 
-use super::counts::ShardCounts;
+use crate::counts::ShardCounts;
 
 /// What memory has of a parked plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

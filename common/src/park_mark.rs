@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_common::id::Namespace;
-use goalmill_common::status::PlanStatus;
-use goalmill_common::view::summary_namespace;
+use crate::id::Namespace;
+use crate::status::PlanStatus;
+use crate::view::summary_namespace;
 
 /// A parked plan: it has nothing to do before `due_ms`. The mark holds as long as the log has no event after `seq`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,7 @@ pub struct ParkMark {
     pub due_ms: u64,
     /// The plan's last change, Unix milliseconds.
     pub updated_ms: u64,
+    /// The status of the plan.
     pub status: PlanStatus,
     /// The numbers of its steps that wait for a time, and for an event.
     pub waits: (u64, u64),
@@ -47,7 +48,7 @@ impl ParkMark {
     }
 
     /// The mark in a summary, and the namespace of its plan.
-    pub(crate) fn in_summary(summary: &BTreeMap<String, String>) -> Option<(Self, Namespace)> {
+    pub fn in_summary(summary: &BTreeMap<String, String>) -> Option<(Self, Namespace)> {
         Some((Self::parse(summary.get(Self::FIELD)?)?, summary_namespace(summary)))
     }
 }

@@ -10,15 +10,16 @@ use goalmill_common::wire::Inbox;
 use goalmill_engine::{Command, FamilyPlans, FamilyUse, Rejection, decide_in_family, family_has_event, settle_family};
 
 use super::ShardState;
-use crate::effects::StoreUpdate;
-use crate::shard::inbox_reader::InboxPlace;
-use crate::shard::outbox::PostCommit;
-use crate::shard::{BegunPlan, RequestResult, ShardMessage, WaitQuestion, WaitState};
+use crate::message::InboxPlace;
+use crate::message::{RequestResult, ShardMessage, WaitQuestion, WaitState};
+use crate::post_commit::PostCommit;
+use crate::post_commit::StoreUpdate;
+use crate::recently_finished::BegunPlan;
 use crate::stream_answers::{self, SentEntry};
 
 impl ShardState {
     /// Handles one entry of the inbox.
-    pub(crate) fn handle_entry(&mut self, place: InboxPlace, inbox: Inbox) {
+    pub fn handle_entry(&mut self, place: InboxPlace, inbox: Inbox) {
         self.turn.count_input();
         match inbox {
             Inbox::Reports(reports) => {
@@ -43,7 +44,7 @@ impl ShardState {
     }
 
     /// Handles a message from the same process.
-    pub(crate) fn handle_message(&mut self, message: ShardMessage) {
+    pub fn handle_message(&mut self, message: ShardMessage) {
         self.turn.count_input();
         match message {
             ShardMessage::Request { request, reply, entry, snapshot: _ } => {
@@ -102,11 +103,10 @@ impl ShardState {
                 unknown_events: ids.into_iter().filter(|id| !family_has_event(self, slot, id)).collect(),
             }
         });
-        // Who asked may be gone.
-        drop(reply.send(state));
+        reply.send(state);
     }
 
-    pub(super) fn handle_report(&mut self, report: Report) {
+    pub fn handle_report(&mut self, report: Report) {
         let entry = (report.agent_type.clone(), report.entry.clone());
         let closes = match report.what {
             What::Started | What::Progress | What::Call => false,
@@ -135,7 +135,7 @@ impl ShardState {
         }
     }
 
-    pub(super) fn handle_request(&mut self, request: Request) -> RequestResult {
+    pub fn handle_request(&mut self, request: Request) -> RequestResult {
         let Request { plan, actor, answer: _, verb } = request;
         if let (Verb::Resume { .. }, true) = (&verb, self.quarantined.contains(&plan)) {
             self.turn.post_commit.push(PostCommit::EndQuarantine(plan.clone()));

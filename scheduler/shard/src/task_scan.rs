@@ -7,37 +7,37 @@ use serde::Deserialize;
 
 /// The queues of a shard that need a scan.
 #[derive(Debug, Default)]
-pub(crate) struct Suspects {
+pub struct Suspects {
     /// Every step that was queued before this time, Unix milliseconds, has its task on a stream.
-    pub(crate) written_ms: u64,
+    pub written_ms: u64,
     /// Queues with steps that have waited for longer than a task lease.
-    pub(crate) overdue: BTreeSet<AgentType>,
+    pub overdue: BTreeSet<AgentType>,
     /// Queues with attempts that were stopped since the last request.
-    pub(crate) stopped: BTreeSet<AgentType>,
+    pub stopped: BTreeSet<AgentType>,
 }
 
 /// The tasks of one shard on a task stream.
 #[derive(Debug)]
-pub(crate) struct Scan {
-    pub(crate) agent_type: AgentType,
+pub struct Scan {
+    pub agent_type: AgentType,
     /// [`Suspects::written_ms`] before the scan.
-    pub(crate) written_ms: u64,
-    pub(crate) tasks: Vec<TaskOnStream>,
+    pub written_ms: u64,
+    pub tasks: Vec<TaskOnStream>,
     /// Whether the stream was read to its end. Only then, tasks that were not found are missing.
-    pub(crate) is_whole: bool,
+    pub is_whole: bool,
 }
 
 /// One entry of a task stream.
 #[derive(Debug)]
-pub(crate) struct TaskOnStream {
-    pub(crate) entry: EntryId,
-    pub(crate) head: TaskHead,
+pub struct TaskOnStream {
+    pub entry: EntryId,
+    pub head: TaskHead,
 }
 
 /// The fields of a task that identify its attempt.
 #[derive(Debug, Deserialize)]
-pub(crate) struct TaskHead {
-    pub(crate) plan: PlanId,
-    pub(crate) step: StepId,
-    pub(crate) token: AttemptToken,
+pub struct TaskHead {
+    pub plan: PlanId,
+    pub step: StepId,
+    pub token: AttemptToken,
 }

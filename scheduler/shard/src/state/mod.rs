@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use goalmill_common::clock::Clock;
 use goalmill_common::hash::HashMap;
@@ -10,23 +9,19 @@ use goalmill_common::id::{AgentType, PlanId, ShardId};
 use goalmill_common::keys::Keys;
 use goalmill_common::random::Random;
 use goalmill_engine::{
-    Command, Effect, Engine, EngineContext, PlanState, Rejection, StepIndex, decide_in_family, pending, settle_family,
+    Command, Decision, Effect, Engine, EngineContext, PlanState, StepIndex, decide_in_family, pending, settle_family,
 };
-use tokio::time::Instant;
 
-use super::Slot;
-use super::active_plan::ActivePlan;
-use super::event_counters::EventCounters;
-use super::ignored_entries::IgnoredEntries;
-use super::parked_plans::ParkedPlans;
-use super::quota::Unlimited;
-use super::ready::ReadySet;
-use super::recently_finished::{BegunPlan, RecentlyFinished, StatusSnapshot};
-use super::timers::Timers;
-use super::turn::ShardTurn;
-use crate::execution_stats::ExecutionStats;
-use crate::namespace_limits::{NamespaceLimits, ShardUse};
-use crate::watchdog::DecisionMarker;
+use crate::Slot;
+use crate::active_plan::ActivePlan;
+use crate::ignored_entries::IgnoredEntries;
+use crate::observer::{NamespaceCounter, ShardObserver};
+use crate::parked_plans::ParkedPlans;
+use crate::quota::Unlimited;
+use crate::ready::ReadySet;
+use crate::recently_finished::{BegunPlan, RecentlyFinished, StatusSnapshot};
+use crate::timers::Timers;
+use crate::turn::ShardTurn;
 
 mod commit;
 mod counts;
@@ -38,7 +33,7 @@ mod parking;
 mod reconcile;
 
 pub(crate) use commit::SealedTurn;
-pub(crate) use parking::UnreadPlan;
+pub use parking::UnreadPlan;
 
 /// Tasks in the first of several turns, small so that workers start early.
 const TASKS_FIRST: usize = 50;
@@ -46,7 +41,7 @@ const TASKS_FIRST: usize = 50;
 const TURN_MS_MAX: u64 = 100;
 
 /// Everything that an owner has in memory of its shard.
-pub(crate) struct ShardState {
+pub struct ShardState {
     shard: ShardId,
     context: EngineContext,
     clock: Clock,
@@ -80,26 +75,20 @@ pub(crate) struct ShardState {
     now_ms: u64,
     /// When the loop last started to take inputs, Unix milliseconds.
     turn_begun_ms: u64,
-    /// Whether hooks are notified of committed events.
-    has_hooks: bool,
-    /// Whether tasks carry spans and finished plans are exported with `PostCommit::Trace`.
-    is_traced: bool,
     /// Whether the last dispatch ended because the turn was full.
     has_more: bool,
     /// Tasks of one turn at most.
     tasks_max: usize,
-    stats: Option<Arc<ExecutionStats>>,
+    observer: Box<dyn ShardObserver>,
     /// `None` unless a namespace has a limit.
-    namespaces: Option<ShardUse>,
-    marker: DecisionMarker,
+    namespaces: Option<Box<dyn NamespaceCounter>>,
     engine: Engine,
-    counters: EventCounters,
     ignored: IgnoredEntries,
 }
 
 impl ShardState {
-    pub(crate) fn new(shard: ShardId, context: EngineContext, clock: Clock, random: Random, retention_ms: u64) -> Self {
-        let now_ms = clock.now_ms();
+    pub fn new(shard: ShardId, context: EngineContext, clock: Clock, random: Random, retention_ms: u64) -> Self {
+        let (now_ms, steady_ms) = (clock.now_ms(), clock.steady_ms());
         Self {
             shard,
             context,
@@ -119,68 +108,48 @@ impl ShardState {
             parked: ParkedPlans::default(),
             park_ms: 0,
             unsettled: VecDeque::new(),
-            recently_finished: RecentlyFinished::new(Instant::now()),
+            recently_finished: RecentlyFinished::new(steady_ms),
             broken: None,
             quarantined: BTreeSet::new(),
             turn: ShardTurn::default(),
             now_ms,
             turn_begun_ms: now_ms,
-            has_hooks: false,
-            is_traced: false,
             has_more: false,
             tasks_max: TASKS_FIRST,
-            stats: None,
+            observer: Box::new(()),
             namespaces: None,
-            marker: DecisionMarker::default(),
             engine: Engine::default(),
-            counters: EventCounters::new(),
             ignored: IgnoredEntries::default(),
         }
     }
 
     /// Names the keys of the installation.
-    pub(crate) fn set_keys(&mut self, keys: Keys) {
+    pub fn set_keys(&mut self, keys: Keys) {
         self.keys = keys;
     }
 
-    /// Marks decisions for the watchdog.
-    pub(crate) fn set_decision_marker(&mut self, marker: DecisionMarker) {
-        self.marker = marker;
+    pub fn set_observer(&mut self, observer: Box<dyn ShardObserver>) {
+        self.observer = observer;
     }
 
-    pub(crate) fn use_engine(&mut self, engine: Engine) {
+    pub fn use_engine(&mut self, engine: Engine) {
         self.engine = engine;
     }
 
-    /// Notifies hooks of committed events, with `PostCommit::NotifyHooks`.
-    pub(crate) fn enable_hooks(&mut self) {
-        self.has_hooks = true;
-    }
-
-    /// Traces sampled plans.
-    pub(crate) fn enable_traces(&mut self) {
-        self.is_traced = true;
-    }
-
     /// Rejects all requests for these plans.
-    pub(crate) fn set_quarantined(&mut self, plans: BTreeSet<PlanId>) {
+    pub fn set_quarantined(&mut self, plans: BTreeSet<PlanId>) {
         self.quarantined = plans;
     }
 
-    /// Records committed events in `stats`.
-    pub(crate) fn record_stats(&mut self, stats: Arc<ExecutionStats>) {
-        self.stats = Some(stats);
-    }
-
     /// Counts what namespaces use, and holds their steps back.
-    pub(crate) fn limit_namespaces(&mut self, limits: Arc<NamespaceLimits>) {
-        self.namespaces = Some(ShardUse::new(limits));
+    pub fn limit_namespaces(&mut self, counter: Box<dyn NamespaceCounter>) {
+        self.namespaces = Some(counter);
     }
 
     /// Adds plans that were folded from their logs; each starts with [`ShardState::resume_plan`].
     ///
     /// All are added before the first effect, because a plan may start a sub-plan that is among them.
-    pub(crate) fn add_recovered(&mut self, plans: Vec<PlanState>) -> Vec<Slot> {
+    pub fn add_recovered(&mut self, plans: Vec<PlanState>) -> Vec<Slot> {
         let slots: Vec<Slot> = plans.into_iter().map(|state| self.insert_plan(ActivePlan::new(state))).collect();
         for slot in &slots {
             let state = &self.plans[slot].state;
@@ -198,28 +167,31 @@ impl ShardState {
     }
 
     /// Repeats what may not have been done for a recovered plan.
-    pub(crate) fn resume_plan(&mut self, slot: Slot) {
+    pub fn resume_plan(&mut self, slot: Slot) {
         // The end of another plan may have ended this one.
-        let Some(plan) = self.plans.get(&slot) else { return };
+        if !self.plans.contains_key(&slot) {
+            return;
+        }
         // The previous owner may have left an outdated summary.
         self.behind.push_back((self.now_ms, slot));
-        let state = &plan.state;
-        self.marker.begin(Some(state.id()));
-        let named = catch_unwind(AssertUnwindSafe(|| pending(state, &self.context)));
-        self.marker.end();
-        match named {
-            Ok(decision) => settle_family(self, slot, decision),
-            Err(_) => self.broken = Some(state.id().clone()),
+        if let Some(decision) = self.pending(slot) {
+            settle_family(self, slot, decision);
         }
     }
 
+    /// What may not have been done for a plan; `None` when the engine panicked over it.
+    fn pending(&mut self, slot: Slot) -> Option<Decision> {
+        let state = &self.plans[&slot].state;
+        run_engine(self.observer.as_ref(), &mut self.broken, state.id(), || pending(state, &self.context))
+    }
+
     /// The id of a plan.
-    pub(crate) fn plan(&self, slot: Slot) -> Option<&PlanId> {
+    pub fn plan(&self, slot: Slot) -> Option<&PlanId> {
         self.plans.get(&slot).map(|plan| plan.state.id())
     }
 
     /// Whether a recovered plan has effects that are due.
-    pub(crate) fn is_busy(&self, slot: Slot) -> bool {
+    pub fn is_busy(&self, slot: Slot) -> bool {
         let state = &self.plans[&slot].state;
         let waits = |effect: &Effect| {
             matches!(effect, Effect::Timer(_, due) if due.is_none_or(|due| due > self.now_ms))
@@ -230,7 +202,7 @@ impl ShardState {
     }
 
     /// Runs turns until nothing is left to do, without writing them.
-    pub(crate) fn run_to_idle(&mut self) {
+    pub fn run_to_idle(&mut self) {
         loop {
             self.fire_timers();
             self.continue_decisions();
@@ -244,17 +216,17 @@ impl ShardState {
     }
 
     /// The plan over which the engine panicked in this turn: nothing of the turn may be written.
-    pub(crate) fn broken(&self) -> Option<&PlanId> {
+    pub fn broken(&self) -> Option<&PlanId> {
         self.broken.as_ref()
     }
 
     /// Plans that are not final.
-    pub(crate) fn len(&self) -> usize {
+    pub fn plans_count(&self) -> usize {
         self.plans.len() + self.parked.len()
     }
 
     /// Whether the status of a submitted plan is known; `snapshot` is its earlier status in the store.
-    pub(crate) fn knows_status(&mut self, plan: &PlanId, snapshot: Option<StatusSnapshot>) -> bool {
+    pub fn knows_status(&mut self, plan: &PlanId, snapshot: Option<StatusSnapshot>) -> bool {
         if self.slots.contains_key(plan) || self.is_parked(plan) {
             return true;
         }
@@ -269,18 +241,18 @@ impl ShardState {
     }
 
     /// Notes for this turn that a plan has finished.
-    pub(crate) fn mark_finished(&mut self, plan: PlanId, begun: BegunPlan) {
+    pub fn mark_finished(&mut self, plan: PlanId, begun: BegunPlan) {
         self.turn.finished.insert(plan, begun);
     }
 
     /// When the next timer is due, Unix milliseconds.
-    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+    pub fn next_due_ms(&self) -> Option<u64> {
         let behind = self.behind.front().map(|(due, _)| *due);
         self.timers.next_ms().into_iter().chain(behind).chain(self.parked.next_ms()).min()
     }
 
     /// Starts or continues a turn. All its events carry the same time, because a log entry has only one.
-    pub(crate) fn begin_turn(&mut self) {
+    pub fn begin_turn(&mut self) {
         self.turn_begun_ms = self.clock.now_ms();
         if !self.has_events() {
             self.now_ms = self.now_ms.max(self.turn_begun_ms);
@@ -288,23 +260,23 @@ impl ShardState {
     }
 
     /// Whether the turn has events already.
-    pub(crate) fn has_events(&self) -> bool {
+    pub fn has_events(&self) -> bool {
         !self.turn.changed.is_empty()
     }
 
     /// How many more inputs the turn takes.
-    pub(crate) fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         let is_old = self.has_events() && self.clock.now_ms() > self.now_ms + TURN_MS_MAX;
         if is_old { 0 } else { self.turn.room() }
     }
 
     /// Whether steps or decisions are left for which the last turn had no room.
-    pub(crate) fn has_more(&self) -> bool {
+    pub fn has_more(&self) -> bool {
         self.has_more && self.turn.has_room_for_tasks(self.tasks_max) || !self.unsettled.is_empty() && self.room() > 0
     }
 
     /// Whether the turn has room and time for one more input.
-    pub(crate) fn takes_more(&self) -> bool {
+    pub fn takes_more(&self) -> bool {
         self.turn.room() > 0 && !self.is_out_of_time()
     }
 
@@ -314,7 +286,7 @@ impl ShardState {
     }
 
     /// Handles all due timers.
-    pub(crate) fn fire_timers(&mut self) {
+    pub fn fire_timers(&mut self) {
         self.write_outdated_summaries();
         while self.takes_more() {
             let Some((slot, timer)) = self.timers.pop(self.now_ms) else { return };
@@ -327,7 +299,7 @@ impl ShardState {
     }
 
     /// Continues decisions that stopped at the work limit.
-    pub(crate) fn continue_decisions(&mut self) {
+    pub fn continue_decisions(&mut self) {
         while self.takes_more() {
             let Some(slot) = self.unsettled.pop_front() else { return };
             if self.plans.contains_key(&slot)
@@ -380,8 +352,21 @@ impl ShardState {
     }
 }
 
-fn panicked() -> Rejection {
-    Rejection::NotAllowed { reason: "the engine panicked over the plan".into() }
+/// Runs the engine over a plan; `None` when it panics. A half-changed state is never used: the loop ends before anything of
+/// the turn is written.
+fn run_engine<T>(
+    observer: &dyn ShardObserver,
+    broken: &mut Option<PlanId>,
+    plan: &PlanId,
+    run: impl FnOnce() -> T,
+) -> Option<T> {
+    observer.begin_decision(plan);
+    let done = catch_unwind(AssertUnwindSafe(run));
+    observer.end_decision();
+    if done.is_err() {
+        *broken = Some(plan.clone());
+    }
+    done.ok()
 }
 
 #[cfg(test)]

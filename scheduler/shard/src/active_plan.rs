@@ -2,20 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use goalmill_broker::{Activity, ParkMark, PlanWrite};
 use goalmill_common::clock::rfc3339;
+use goalmill_common::commit::{Activity, PlanWrite};
 use goalmill_common::event::{Record, write_entry};
 use goalmill_common::goal::Usage;
 use goalmill_common::number::to_u32;
+use goalmill_common::park_mark::ParkMark;
 use goalmill_engine::{PlanState, StepIndex, SummarySnapshot};
 
 /// How outdated the index and the summary may be, in milliseconds.
-pub(super) const INDEX_MS: u64 = 1_000;
+pub(crate) const INDEX_MS: u64 = 1_000;
 
-pub(super) struct ActivePlan {
-    pub(super) state: PlanState,
+pub(crate) struct ActivePlan {
+    pub(crate) state: PlanState,
     /// Number of revision requests. Answers to earlier ones are stale.
-    pub(super) revision_requests: u32,
+    pub(crate) revision_requests: u32,
     /// Number of the last written event.
     written: u64,
     /// Whether this owner has written the plan.
@@ -38,18 +39,18 @@ pub(super) struct ActivePlan {
     /// Number of the event after which the written mark was made.
     marked: Option<u64>,
     /// Dispatched steps whose outputs are looked up in the cache. Each keeps a place in the plan.
-    pub(super) lookups: BTreeSet<StepIndex>,
+    pub(crate) lookups: BTreeSet<StepIndex>,
     /// A client of the stream has submitted the plan again, which came in another way: it gets a result, too.
-    pub(super) has_stream_client: bool,
+    pub(crate) has_stream_client: bool,
 }
 
 impl ActivePlan {
     /// A submitted plan, of which nothing is written.
-    pub(super) fn submitted(state: PlanState) -> Self {
+    pub(crate) fn submitted(state: PlanState) -> Self {
         Self { written: 0, ..Self::new(state) }
     }
 
-    pub(super) fn new(state: PlanState) -> Self {
+    pub(crate) fn new(state: PlanState) -> Self {
         let (written, counted) = (state.seq(), state.usage());
         Self {
             state,
@@ -71,22 +72,22 @@ impl ActivePlan {
     }
 
     /// Whether a client of the stream gets the result.
-    pub(super) fn needs_result(&self) -> bool {
+    pub(crate) fn needs_result(&self) -> bool {
         self.state.is_final() && (self.has_stream_client || self.state.accepted().entry.is_some())
     }
 
     /// Number of dispatched steps whose outputs are looked up in the cache.
-    pub(super) fn looked_up(&self) -> u32 {
+    pub(crate) fn looked_up(&self) -> u32 {
         to_u32(self.lookups.len())
     }
 
     /// Adds the plan to the turn; returns whether it was not part of it.
-    pub(super) fn enter_turn(&mut self) -> bool {
+    pub(crate) fn enter_turn(&mut self) -> bool {
         !std::mem::replace(&mut self.is_in_turn, true)
     }
 
     /// Adds events for the next commit.
-    pub(super) fn add_records(&mut self, records: Vec<Record>) {
+    pub(crate) fn add_records(&mut self, records: Vec<Record>) {
         if self.unwritten.is_empty() {
             self.unwritten = records;
         } else {
@@ -95,7 +96,7 @@ impl ActivePlan {
     }
 
     /// What the plan has used since the last call, if anything.
-    pub(super) fn take_spent(&mut self) -> Option<Usage> {
+    pub(crate) fn take_spent(&mut self) -> Option<Usage> {
         let usage = self.state.usage();
         let counted = std::mem::replace(&mut self.counted, usage);
         let tokens = usage.tokens.saturating_sub(counted.tokens);
@@ -104,7 +105,7 @@ impl ActivePlan {
     }
 
     /// Whether the summary is outdated; called when its scheduled write is due.
-    pub(super) fn is_summary_due(&mut self) -> bool {
+    pub(crate) fn is_summary_due(&mut self) -> bool {
         self.is_awaited = false;
         self.is_behind()
     }
@@ -114,37 +115,37 @@ impl ActivePlan {
     }
 
     /// Whether the summary is outdated and no write is scheduled; schedules it.
-    pub(super) fn needs_summary_later(&mut self) -> bool {
+    pub(crate) fn needs_summary_later(&mut self) -> bool {
         self.is_behind() && !std::mem::replace(&mut self.is_awaited, true)
     }
 
     /// A plan that was parked: its summary has its mark.
-    pub(super) fn unparked(state: PlanState) -> Self {
+    pub(crate) fn unparked(state: PlanState) -> Self {
         Self { marked: Some(state.seq()), ..Self::new(state) }
     }
 
     /// Whether all that there is to write of the plan is written, and all its waits are registered.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         let is_written = self.written == self.state.seq() && self.unwritten.is_empty() && !self.is_in_turn;
         let is_idle = self.lookups.is_empty() && self.registrations == 0 && !self.has_stream_client;
         is_written && !self.is_awaited && !self.is_behind() && is_idle
     }
 
-    pub(super) fn begin_registration(&mut self) {
+    pub(crate) fn begin_registration(&mut self) {
         self.registrations += 1;
     }
 
-    pub(super) fn end_registration(&mut self) {
+    pub(crate) fn end_registration(&mut self) {
         self.registrations = self.registrations.saturating_sub(1);
     }
 
     /// Whether the mark of the plan as it is now is written.
-    pub(super) fn is_marked(&self) -> bool {
+    pub(crate) fn is_marked(&self) -> bool {
         self.marked == Some(self.state.seq())
     }
 
     /// Has the mark written with the next commit, unless there are new events by then.
-    pub(super) fn set_mark(&mut self, mark: ParkMark) {
+    pub(crate) fn set_mark(&mut self, mark: ParkMark) {
         self.mark = Some(mark);
     }
 
@@ -163,7 +164,7 @@ impl ActivePlan {
     }
 
     /// The unwritten events and the summary for the next commit.
-    pub(super) fn write(&mut self, retention_ms: u64) -> (PlanWrite, Vec<Record>) {
+    pub(crate) fn write(&mut self, retention_ms: u64) -> (PlanWrite, Vec<Record>) {
         let time_ms = self.changed_ms();
         let (updates_summary, time) = (self.updates_summary(), rfc3339(time_ms));
         let mut summary = Vec::new();

@@ -1,21 +1,19 @@
 //! Plans that only wait leave memory, and come back when something concerns them.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use goalmill_broker::ParkMark;
 use goalmill_common::id::{Namespace, PlanId};
+use goalmill_common::park_mark::ParkMark;
 use goalmill_engine::{Effect, PlanState, StepIndex, Timer, pending};
 
 use super::ShardState;
-use crate::shard::Slot;
-use crate::shard::active_plan::ActivePlan;
-use crate::shard::parked_plans::ParkedPlan;
+use crate::Slot;
+use crate::active_plan::ActivePlan;
+use crate::parked_plans::ParkedPlan;
 
 /// A plan that a former owner has parked.
-pub(crate) struct UnreadPlan {
-    pub(crate) plan: PlanId,
-    pub(crate) mark: ParkMark,
-    pub(crate) namespace: Namespace,
+pub struct UnreadPlan {
+    pub plan: PlanId,
+    pub mark: ParkMark,
+    pub namespace: Namespace,
 }
 
 /// Plans that come back in one turn because they are due.
@@ -23,7 +21,7 @@ const DUE_MAX: usize = 256;
 
 impl ShardState {
     /// Parks plans that have nothing to do for longer than `park_ms`; 0 parks none.
-    pub(crate) fn set_parking(&mut self, park_ms: u64) {
+    pub fn set_parking(&mut self, park_ms: u64) {
         self.park_ms = park_ms;
     }
 
@@ -73,7 +71,7 @@ impl ShardState {
     }
 
     /// Parks plans that a former owner has parked.
-    pub(crate) fn add_parked(&mut self, plans: Vec<UnreadPlan>) {
+    pub fn add_parked(&mut self, plans: Vec<UnreadPlan>) {
         for UnreadPlan { plan, mark, namespace } in plans {
             if let Some(in_use) = &mut self.namespaces {
                 in_use.add_plan(&namespace, &plan);
@@ -108,39 +106,31 @@ impl ShardState {
         !pending.has_requests() && pending.effects.iter().all(waits)
     }
 
-    pub(crate) fn is_parked(&self, plan: &PlanId) -> bool {
+    pub fn is_parked(&self, plan: &PlanId) -> bool {
         self.parked.contains(plan)
     }
 
     /// Parked plans that are due, some of many.
-    pub(crate) fn parked_due(&self) -> Vec<PlanId> {
+    pub fn parked_due(&self) -> Vec<PlanId> {
         self.parked.due(self.clock.now_ms(), DUE_MAX).cloned().collect()
     }
 
     /// A parked plan cannot be read: it is not worked on. It counts for its namespace until its shard is recovered.
-    pub(crate) fn quarantine_parked(&mut self, plan: PlanId) {
+    pub fn quarantine_parked(&mut self, plan: PlanId) {
         self.parked.remove(&plan);
         self.quarantined.insert(plan);
     }
 
     /// Takes a parked plan back, as folded from its log. Returns whether this owner had not read the log before.
-    pub(crate) fn unpark(&mut self, state: PlanState) -> bool {
+    pub fn unpark(&mut self, state: PlanState) -> bool {
         let Some(was_unread) = self.parked.remove(state.id()) else { return false };
         let slot = self.hold_plan(ActivePlan::unparked(state));
         // It is parked again once this is written, if nothing has come of it.
         self.behind.push_back((self.now_ms, slot));
-        let state = &self.plans[&slot].state;
-        self.marker.begin(Some(state.id()));
-        let named = catch_unwind(AssertUnwindSafe(|| pending(state, &self.context)));
-        self.marker.end();
-        match named {
-            // All else was done before it was parked.
-            Ok(decision) => {
-                let timers = decision.effects.into_iter().filter(|effect| matches!(effect, Effect::Timer(..)));
-                timers.for_each(|timer| self.apply_effect(slot, timer));
-            }
-            Err(_) => self.broken = Some(state.id().clone()),
-        }
+        // All else was done before it was parked.
+        let effects = self.pending(slot).map(|decision| decision.effects).unwrap_or_default();
+        let timers = effects.into_iter().filter(|effect| matches!(effect, Effect::Timer(..)));
+        timers.for_each(|timer| self.apply_effect(slot, timer));
         was_unread
     }
 }

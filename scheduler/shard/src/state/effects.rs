@@ -1,16 +1,15 @@
 //! Effects of decisions: timers, tasks, and actions after the commit.
 
-use goalmill_broker::DeadLetter;
+use goalmill_common::commit::DeadLetter;
 use goalmill_common::failure::Failure;
-use goalmill_common::task::Task;
 use goalmill_engine::{Effect, StepIndex};
 
 use super::ShardState;
-use crate::effects::StoreUpdate;
-use crate::shard::Slot;
-use crate::shard::outbox::PostCommit;
-use crate::shard::ready::DispatchOrder;
-use crate::{stream_answers, traces};
+use crate::Slot;
+use crate::post_commit::PostCommit;
+use crate::post_commit::StoreUpdate;
+use crate::ready::DispatchOrder;
+use crate::stream_answers;
 
 impl ShardState {
     /// Applies an effect now, or adds the action for it to those after the commit.
@@ -20,7 +19,7 @@ impl ShardState {
         let plan = || state.id().clone();
         let action = match effect {
             Effect::Send(mut task) => {
-                self.set_execution_context(&mut task);
+                self.observer.prepare_task(&mut task);
                 return self.turn.add_task(&task);
             }
             Effect::StoreInputs { key, inputs } => {
@@ -94,12 +93,6 @@ impl ShardState {
         self.turn.post_commit.push(PostCommit::Update(update));
     }
 
-    fn set_execution_context(&self, task: &mut Task) {
-        if self.is_traced {
-            traces::set_execution_context(task);
-        }
-    }
-
     fn dead_letter(&self, slot: Slot, index: StepIndex, failure: Failure) -> Option<DeadLetter> {
         let state = &self.plans[&slot].state;
         let step = state.step(index)?;
@@ -112,7 +105,7 @@ impl ShardState {
             reason: failure.message,
             task: match state.task(index, &self.context)? {
                 Ok(mut task) => {
-                    self.set_execution_context(&mut task);
+                    self.observer.prepare_task(&mut task);
                     serde_json::to_string(&task).expect("a task always has a JSON text")
                 }
                 Err(_) => String::new(),

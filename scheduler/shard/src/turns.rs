@@ -1,67 +1,23 @@
 //! The turns of a shard's loop, without I/O: which inputs a turn takes, when it is committed, what happens afterwards.
 //!
-//! While one turn is being written, the next one is decided; it is committed once the first is written.
+//! Times are durations since the loop began. While one turn is being written, the next one is decided; it is committed once
+//! the first is written.
 
 use std::time::Duration;
 
-use goalmill_broker::Commit;
-use goalmill_common::command::Verb;
+use goalmill_common::commit::Commit;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
-use goalmill_common::wire::Inbox;
-use tokio::time::Instant;
 
-use super::counts::ShardCounts;
-use super::inbox_reader::InboxPlace;
-use super::outbox::PostCommit;
-use super::quota::Quota;
-use super::state::{SealedTurn, ShardState};
-use super::trial::plans_of;
-use super::{ShardMessage, Slot, StatusSnapshot};
-
-/// One thing for a turn to handle.
-pub(crate) enum LoopInput {
-    Entry(InboxPlace, Inbox),
-    Message(ShardMessage),
-}
-
-impl LoopInput {
-    /// The plans that it concerns.
-    pub(super) fn plans(&self) -> Vec<PlanId> {
-        match self {
-            Self::Entry(_, inbox) => plans_of(inbox),
-            Self::Message(ShardMessage::Request { request, .. }) => vec![request.plan.clone()],
-            Self::Message(ShardMessage::Command { plan, .. }) => vec![plan.clone()],
-            // A registration must not bring back a plan that is parked.
-            Self::Message(
-                ShardMessage::WaitRegistered(_)
-                | ShardMessage::AskWait(_)
-                | ShardMessage::AskSuspects(_)
-                | ShardMessage::Reconcile(_),
-            ) => Vec::new(),
-        }
-    }
-
-    /// The plan that it submits, if it is a submission, and what the store said of that plan, if it was asked.
-    pub(super) fn submits(&self) -> Option<(&PlanId, Option<StatusSnapshot>)> {
-        let (request, snapshot) = match self {
-            Self::Entry(_, Inbox::Request(request)) => (request, None),
-            Self::Message(ShardMessage::Request { request, snapshot, .. }) => (request, snapshot.clone()),
-            Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_) | Inbox::Misplaced)
-            | Self::Message(
-                ShardMessage::Command { .. }
-                | ShardMessage::WaitRegistered(_)
-                | ShardMessage::AskWait(_)
-                | ShardMessage::AskSuspects(_)
-                | ShardMessage::Reconcile(_),
-            ) => return None,
-        };
-        matches!(request.verb, Verb::Submit(_)).then_some((&request.plan, snapshot))
-    }
-}
+use crate::Slot;
+use crate::counts::ShardCounts;
+use crate::message::LoopInput;
+use crate::post_commit::PostCommit;
+use crate::quota::Quota;
+use crate::state::{SealedTurn, ShardState};
 
 /// What the loop tells its turns.
-pub(super) enum TurnInput {
+pub enum TurnInput {
     Inputs(Vec<LoopInput>),
     /// A timer or a heartbeat is due, a queue has room, or the shard is to be released.
     Due,
@@ -72,7 +28,7 @@ pub(super) enum TurnInput {
 }
 
 /// What the loop has to do, in this order.
-pub(super) enum TurnOutput {
+pub enum TurnOutput {
     /// Inputs that the turn had no time for; the next turn takes them first.
     LeftOver(Vec<LoopInput>),
     /// Write it and answer with [`TurnInput::Committed`].
@@ -94,8 +50,8 @@ pub(super) enum TurnOutput {
 }
 
 /// The turns of one owned shard.
-pub(crate) struct Turns {
-    pub(super) state: ShardState,
+pub struct Turns {
+    pub state: ShardState,
     token: String,
     /// Number of the last commit under the token.
     number: u64,
@@ -104,16 +60,16 @@ pub(crate) struct Turns {
     committing: Option<SealedTurn>,
     is_releasing: bool,
     /// When the last commit began or the ownership was last renewed.
-    renewed: Instant,
+    renewed: Duration,
     /// When the last commit that checks everything began.
-    checked: Instant,
-    published: Option<Instant>,
-    committed: Instant,
+    checked: Duration,
+    published: Option<Duration>,
+    committed: Duration,
 }
 
 impl Turns {
     /// - `number`: number of the last commit under `token`.
-    pub(super) fn new(state: ShardState, token: String, number: u64, heartbeat: Duration, now: Instant) -> Self {
+    pub fn new(state: ShardState, token: String, number: u64, heartbeat: Duration, now: Duration) -> Self {
         Self {
             state,
             token,
@@ -129,22 +85,22 @@ impl Turns {
     }
 
     /// Ends the turns with [`TurnOutput::Released`] once everything is written.
-    pub(super) fn release(&mut self) {
+    pub fn release(&mut self) {
         self.is_releasing = true;
     }
 
     /// When the ownership must be renewed unless something is committed.
-    pub(super) fn renew_at(&self) -> Instant {
+    pub fn renew_at(&self) -> Duration {
         self.renewed + self.heartbeat
     }
 
     /// When the last commit began.
-    pub(super) fn last_commit(&self) -> Instant {
+    pub fn last_commit(&self) -> Duration {
         self.committed
     }
 
     /// Handles one input.
-    pub(super) fn next(&mut self, input: TurnInput, now: Instant, quota: &dyn Quota) -> Vec<TurnOutput> {
+    pub fn next(&mut self, input: TurnInput, now: Duration, quota: &dyn Quota) -> Vec<TurnOutput> {
         let mut outputs = Vec::new();
         match input {
             TurnInput::Inputs(inputs) => {
@@ -180,7 +136,7 @@ impl Turns {
         if self.committing.is_none() {
             self.commit(now, &mut outputs);
         }
-        if self.published.is_none_or(|at| now - at >= self.heartbeat) {
+        if self.published.is_none_or(|at| now >= at + self.heartbeat) {
             self.published = Some(now);
             outputs.push(TurnOutput::Publish(self.state.counts()));
         }
@@ -188,13 +144,13 @@ impl Turns {
     }
 
     /// The actions of the turn that was written last.
-    pub(super) fn finish_commit(&mut self) -> Vec<PostCommit> {
+    pub fn finish_commit(&mut self) -> Vec<PostCommit> {
         let sealed = self.committing.take();
         sealed.map(|sealed| self.state.finish_commit(sealed)).unwrap_or_default()
     }
 
-    fn commit(&mut self, now: Instant, outputs: &mut Vec<TurnOutput>) {
-        let checks_all = self.number == 0 || now - self.checked >= self.heartbeat;
+    fn commit(&mut self, now: Duration, outputs: &mut Vec<TurnOutput>) {
+        let checks_all = self.number == 0 || now >= self.checked + self.heartbeat;
         let (commit, mut sealed) = self.state.build_commit(&self.token, self.number + 1, checks_all);
         if let Some(commit) = commit {
             self.number += 1;
@@ -210,7 +166,7 @@ impl Turns {
         outputs.extend(self.state.finish_commit(sealed).into_iter().map(TurnOutput::Run));
         if self.is_releasing {
             outputs.push(TurnOutput::Released);
-        } else if now - self.renewed >= self.heartbeat {
+        } else if now >= self.renewed + self.heartbeat {
             self.renewed = now;
             outputs.push(TurnOutput::Renew);
         }
@@ -219,8 +175,12 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::{Reply, RequestReply, ShardMessage};
     use goalmill_common::clock::Clock;
-    use goalmill_common::command::{Planned, Request, SUBMITTED, Submit};
+    use goalmill_common::command::{Planned, Request, SUBMITTED, Submit, Verb};
     use goalmill_common::config::HookPoints;
     use goalmill_common::goal::Goal;
     use goalmill_common::id::{AgentType, ShardId};
@@ -229,10 +189,6 @@ mod tests {
     use goalmill_common::random::Random;
     use goalmill_engine::{EngineContext, TokenKey};
     use goalmill_plan::validate::Policy;
-    use tokio::sync::oneshot;
-
-    use super::super::RequestReply;
-    use super::*;
 
     const HEARTBEAT: Duration = Duration::from_secs(1);
 
@@ -245,7 +201,7 @@ mod tests {
         }
     }
 
-    fn turns(now: Instant) -> Turns {
+    fn turns() -> Turns {
         let (limits, policy, reply) = (Limits::default(), Policy::default(), "reports".to_owned());
         let context = EngineContext {
             cards: Default::default(),
@@ -259,13 +215,12 @@ mod tests {
             reply,
             recording: None,
         };
-        let mut state = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
-        state.enable_hooks();
-        Turns::new(state, "token".into(), 0, HEARTBEAT, now)
+        let state = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
+        Turns::new(state, "token".into(), 0, HEARTBEAT, Duration::ZERO)
     }
 
     /// The submission of a plan with the independent steps `a`, `b` and `c`, and where its result arrives.
-    fn submission(plan: &str) -> (TurnInput, oneshot::Receiver<RequestReply>) {
+    fn submission(plan: &str) -> (TurnInput, mpsc::Receiver<RequestReply>) {
         let steps = ["a", "b", "c"].map(|id| Step::new(id, "w")).to_vec();
         let planned = Planned::submitted(Plan { steps, ..Plan::default() }, Vec::new(), Vec::new());
         let submit = Submit {
@@ -281,7 +236,8 @@ mod tests {
         };
         let verb = Verb::Submit(Box::new(submit));
         let request = Box::new(Request { plan: plan.into(), actor: "test".into(), answer: None, verb });
-        let (reply, result) = oneshot::channel();
+        let (reply, result) = mpsc::channel();
+        let reply = Reply::new(move |answer| reply.send(answer).expect("the client waits"));
         let message = ShardMessage::Request { request, reply: Some(reply), entry: None, snapshot: None };
         (TurnInput::Inputs(vec![LoopInput::Message(message)]), result)
     }
@@ -292,14 +248,10 @@ mod tests {
             .find_map(|output| if let TurnOutput::Commit { commit, .. } = output { Some(commit) } else { None })
     }
 
-    fn notifies_hooks(outputs: &[TurnOutput]) -> bool {
-        outputs.iter().any(|output| matches!(output, TurnOutput::Run(PostCommit::NotifyHooks { .. })))
-    }
-
-    #[tokio::test]
-    async fn the_next_turn_is_decided_while_one_is_written_and_committed_after_it() {
-        let now = Instant::now();
-        let mut turns = turns(now);
+    #[test]
+    fn the_next_turn_is_decided_while_one_is_written_and_committed_after_it() {
+        let now = Duration::ZERO;
+        let mut turns = turns();
         let (first, _result) = submission("p0-first");
         let outputs = turns.next(first, now, &Max(10));
         let written = commit(&outputs).expect("there are events");
@@ -312,27 +264,26 @@ mod tests {
         assert_eq!((written.number, written.full_check, written.tasks.len()), (2, false, 3));
     }
 
-    #[tokio::test]
-    async fn replies_and_notifications_wait_for_the_commit() {
-        let now = Instant::now();
-        let mut turns = turns(now);
-        let (input, mut result) = submission("p0-plan");
+    #[test]
+    fn replies_wait_for_the_commit() {
+        let now = Duration::ZERO;
+        let mut turns = turns();
+        let (input, result) = submission("p0-plan");
         let outputs = turns.next(input, now, &Max(10));
-        assert!(commit(&outputs).is_some() && !notifies_hooks(&outputs) && result.try_recv().is_err());
+        assert!(commit(&outputs).is_some() && result.try_recv().is_err());
         let outputs = turns.next(TurnInput::Committed, now, &Max(10));
-        assert!(notifies_hooks(&outputs));
         for output in outputs {
             if let TurnOutput::Run(PostCommit::Reply(reply, result)) = output {
-                reply.send(Ok(result)).expect("the client waits");
+                reply.send(Ok(result));
             }
         }
         assert!(matches!(result.try_recv().expect("it is answered"), Ok(Ok(_))));
     }
 
-    #[tokio::test]
-    async fn the_quota_limits_the_tasks_in_flight() {
-        let now = Instant::now();
-        let mut turns = turns(now);
+    #[test]
+    fn the_quota_limits_the_tasks_in_flight() {
+        let now = Duration::ZERO;
+        let mut turns = turns();
         let (input, _result) = submission("p0-plan");
         let outputs = turns.next(input, now, &Max(1));
         assert_eq!(commit(&outputs).map(|commit| commit.tasks.len()), Some(1));
@@ -342,10 +293,10 @@ mod tests {
         assert_eq!(commit(&outputs).map(|commit| commit.tasks.len()), Some(2));
     }
 
-    #[tokio::test]
-    async fn a_shard_without_work_renews_its_ownership_once_a_heartbeat_and_is_released_on_request() {
-        let now = Instant::now();
-        let mut turns = turns(now);
+    #[test]
+    fn a_shard_without_work_renews_its_ownership_once_a_heartbeat_and_is_released_on_request() {
+        let now = Duration::ZERO;
+        let mut turns = turns();
         let renews = |outputs: Vec<TurnOutput>| outputs.iter().any(|output| matches!(output, TurnOutput::Renew));
         assert!(!renews(turns.next(TurnInput::Due, now, &Max(1))));
         assert!(renews(turns.next(TurnInput::Due, turns.renew_at(), &Max(1))));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use goalmill_common::hash::HashMap;
 use goalmill_engine::Timer;
 
-use super::Slot;
+use crate::Slot;
 
 /// The timers of all plans of a shard.
 #[derive(Debug, Default)]

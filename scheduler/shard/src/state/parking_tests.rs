@@ -1,20 +1,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use goalmill_broker::{Commit, ParkMark};
 use goalmill_common::command::{Request, Verb};
+use goalmill_common::commit::Commit;
 use goalmill_common::event::read_entry;
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::Namespace;
+use goalmill_common::park_mark::ParkMark;
 use goalmill_common::plan::{Approval, Plan, Step, StepKind, StepWait};
 use goalmill_common::status::PlanStatus;
 use goalmill_engine::replay;
 
 use super::tests::{PLAN, empty, submit};
 use super::*;
-use crate::shard::outbox::PostCommit;
-use crate::shard::{RequestResult, ShardMessage};
+use crate::post_commit::PostCommit;
+use crate::{RequestResult, ShardMessage};
 
 const START_MS: u64 = 1_795_293_490_000;
 const HOUR_MS: u64 = 3_600_000;
@@ -112,7 +113,7 @@ impl ParkingWorld {
     }
 
     fn is_parked(&self) -> bool {
-        assert_eq!(self.shard.len(), 1, "it is in one place");
+        assert_eq!(self.shard.plans_count(), 1, "it is in one place");
         self.shard.is_parked(&PLAN.into())
     }
 
@@ -174,7 +175,7 @@ fn a_request_brings_a_plan_back_and_it_is_parked_again() {
     assert!(world.is_parked(), "also when nothing came of it");
     world.ask(Verb::Cancel { reason: String::new() }).expect("it is open");
     world.write();
-    assert_eq!((world.shard.len(), world.status()), (0, Some(PlanStatus::Cancelled)));
+    assert_eq!((world.shard.plans_count(), world.status()), (0, Some(PlanStatus::Cancelled)));
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! The plans of a shard, as the engine reaches them: whatever a family decides belongs to the same turn.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use goalmill_common::command::Submit;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::Problem;
@@ -9,9 +7,9 @@ use goalmill_engine::{Command, Decision, Envelope, FamilyPlans, FamilyUse, PlanS
 
 use super::dispatch::track_in_flight;
 use super::inputs::rejection_problem;
-use super::{ShardState, panicked};
-use crate::shard::Slot;
-use crate::shard::active_plan::ActivePlan;
+use super::{ShardState, run_engine};
+use crate::Slot;
+use crate::active_plan::ActivePlan;
 
 impl FamilyPlans for ShardState {
     type Key = Slot;
@@ -38,14 +36,9 @@ impl FamilyPlans for ShardState {
         let plan = self.plans.get_mut(&slot).expect("callers look the slot up first");
         let (now_ms, random, actor) = (self.now_ms, self.random.draw(), actor.map(Into::into));
         let envelope = Envelope { now_ms, random, actor, family, command };
-        // A half-changed state is never used: after a panic the loop ends before anything of this turn is written.
-        self.marker.begin(Some(plan.state.id()));
-        let decided = catch_unwind(AssertUnwindSafe(|| (self.engine.decide)(&mut plan.state, &self.context, envelope)));
-        self.marker.end();
-        decided.unwrap_or_else(|_| {
-            self.broken = Some(plan.state.id().clone());
-            Err(panicked())
-        })
+        let id = plan.state.id().clone();
+        let decide = || (self.engine.decide)(&mut plan.state, &self.context, envelope);
+        run_engine(self.observer.as_ref(), &mut self.broken, &id, decide).unwrap_or_else(|| Err(panicked()))
     }
 
     fn submit_plan(
@@ -61,14 +54,10 @@ impl FamilyPlans for ShardState {
         let command = SubmitCommand { plan_id: plan.clone(), salt: self.random.token(), submit: *submit };
         let (now_ms, random, actor) = (self.now_ms, self.random.draw(), Some(actor));
         let envelope = Envelope { now_ms, random, actor, family, command };
-        self.marker.begin(Some(&plan));
-        let submitted = catch_unwind(AssertUnwindSafe(|| (self.engine.submit)(&self.context, envelope)));
-        self.marker.end();
-        let submitted = submitted.unwrap_or_else(|_| {
-            self.broken = Some(plan);
-            Err(panicked())
-        });
-        let (state, decision) = submitted.map_err(|rejection| rejection_problem(&rejection))?;
+        let submit = || (self.engine.submit)(&self.context, envelope);
+        let submitted = run_engine(self.observer.as_ref(), &mut self.broken, &plan, submit);
+        let (state, decision) =
+            submitted.unwrap_or_else(|| Err(panicked())).map_err(|rejection| rejection_problem(&rejection))?;
         Ok((self.insert_plan(ActivePlan::submitted(state)), decision))
     }
 
@@ -81,7 +70,7 @@ impl FamilyPlans for ShardState {
             let stopped = track_in_flight(
                 &mut self.in_flight,
                 &mut self.outstanding,
-                self.namespaces.as_mut(),
+                self.namespaces.as_deref_mut(),
                 slot,
                 &plan.state,
                 &decision.records,
@@ -97,4 +86,8 @@ impl FamilyPlans for ShardState {
     fn note_rejection(&mut self, plan: &PlanId, rejection: &Rejection) {
         tracing::debug!(plan_id = %plan, "plan {plan} rejected the request of another plan of its family: {rejection}");
     }
+}
+
+fn panicked() -> Rejection {
+    Rejection::NotAllowed { reason: "the engine panicked over the plan".into() }
 }

@@ -11,7 +11,7 @@ use goalmill_common::hash::HashMap;
 use goalmill_common::id::AgentType;
 use goalmill_engine::StepIndex;
 
-use super::Slot;
+use crate::Slot;
 
 /// The position of a ready step among those of its namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

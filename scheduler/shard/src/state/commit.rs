@@ -1,17 +1,13 @@
 //! The end of a turn: what it collected becomes one commit.
 
-use goalmill_broker::Commit;
-use goalmill_common::event::{Event, Record, StepEvent};
+use goalmill_common::commit::Commit;
+use goalmill_common::event::Record;
 use goalmill_common::json::Json;
-use goalmill_engine::PlanState;
-use tokio::time::Instant;
 
 use super::{ShardState, TASKS_FIRST};
-use crate::dead_letter_counter::OTHER;
-use crate::shard::active_plan::{ActivePlan, INDEX_MS};
-use crate::shard::outbox::PostCommit;
-use crate::shard::{BegunPlan, Slot};
-use crate::{quality, stream_answers, traces};
+use crate::active_plan::{ActivePlan, INDEX_MS};
+use crate::post_commit::PostCommit;
+use crate::{BegunPlan, Slot, stream_answers};
 
 /// Tasks of one turn at most; large batches are sent more efficiently.
 const TASKS_MAX: usize = 400;
@@ -63,7 +59,7 @@ impl ShardState {
             if plan.state.is_final() {
                 let state = &plan.state;
                 let begun = BegunPlan { status: state.status(), fingerprint: state.accepted().fingerprint.clone() };
-                self.recently_finished.add(Instant::now(), state.id().clone(), begun);
+                self.recently_finished.add(self.clock.steady_ms(), state.id().clone(), begun);
                 finished = self.remove_plan(slot);
             }
             sealed.events.push(SealedEvents { slot, finished, records });
@@ -93,46 +89,17 @@ impl ShardState {
         }
     }
 
-    /// Counts the events of a turn that is written, learns from them, and returns the actions that follow.
+    /// Notes that a turn is written, and returns the actions that follow.
     pub(crate) fn finish_commit(&mut self, sealed: SealedTurn) -> Vec<PostCommit> {
-        let SealedTurn { mut events, mut post_commit, inputs: _ } = sealed;
+        let SealedTurn { mut events, post_commit, inputs: _ } = sealed;
         self.count_spent(&mut events);
-        let open: Vec<Slot> =
-            events.iter().filter(|sealed| sealed.finished.is_none()).map(|sealed| sealed.slot).collect();
-        for SealedEvents { slot, finished, records } in events {
-            let Some(plan) = finished.as_ref().or_else(|| self.plans.get(&slot)) else { continue };
-            let state = &plan.state;
-            records.iter().for_each(|record| self.counters.count(&record.event));
-            let undo_failures = records.iter().filter(|record| is_failed_undo(state, &record.event)).count() as u64;
-            if undo_failures > 0 {
-                let label = self.namespaces.as_ref().and_then(|in_use| in_use.label(&state.namespace()));
-                let label = label.unwrap_or_else(|| OTHER.to_owned());
-                metrics::counter!("goalmill_undo_failures_total", "namespace" => label).increment(undo_failures);
-            }
-            self.stats.iter().for_each(|stats| stats.record(state, &records));
-            let accepted = state.accepted();
-            if self.has_hooks && !records.is_empty() {
-                post_commit.push(PostCommit::NotifyHooks { plan: accepted.plan_id.clone(), records });
-            }
-            if finished.is_some() {
-                quality::count_ended(state);
-                metrics::counter!("goalmill_plans_ended_total", "status" => state.status().as_str()).increment(1);
-                if self.is_traced && traces::sampled(accepted.traceparent.as_deref()).is_some() {
-                    post_commit.push(PostCommit::Trace(accepted.plan_id.clone()));
-                }
+        for SealedEvents { slot, finished, records } in &events {
+            if let Some(plan) = finished.as_ref().or_else(|| self.plans.get(slot)) {
+                self.observer.note_written(&plan.state, records, finished.is_some());
             }
         }
-        open.into_iter().for_each(|slot| self.park_if_idle(slot));
+        let open = events.iter().filter(|sealed| sealed.finished.is_none());
+        open.for_each(|sealed| self.park_if_idle(sealed.slot));
         post_commit
-    }
-}
-
-fn is_failed_undo(state: &PlanState, event: &Event) -> bool {
-    match event {
-        Event::Step { step, event: StepEvent::Failed(_), .. } => {
-            let step = state.step_index(step).and_then(|i| state.step(i));
-            step.is_some_and(|step| step.spec.undoes.is_some())
-        }
-        Event::Step { .. } | Event::Plan(_) => false,
     }
 }
