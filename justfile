@@ -9,13 +9,13 @@ demo:
 
 # The pure packages; seconds, no Redis.
 test-engine:
-    cargo test -p goalmill-common -p goalmill-engine
+    cargo test -p goalmill-common -p goalmill-engine -p goalmill-shard
 
 # Before a commit: format, clippy of the packages that changed since `main`, tests of the pure packages; a minute, warm.
 check:
     cargo fmt --all --check
     bash tests/changed | xargs --no-run-if-empty cargo clippy --locked --all-targets
-    cargo test --locked --quiet -p goalmill-common -p goalmill-expression -p goalmill-plan -p goalmill-engine -p goalmill-reader
+    cargo test --locked --quiet -p goalmill-common -p goalmill-expression -p goalmill-plan -p goalmill-engine -p goalmill-shard -p goalmill-reader
 
 # Everything.
 test:

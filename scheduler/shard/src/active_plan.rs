@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use goalmill_common::clock::rfc3339;
 use goalmill_common::commit::{Activity, PlanWrite};
-use goalmill_common::event::{Record, write_entry};
+use goalmill_common::event::Record;
 use goalmill_common::goal::Usage;
 use goalmill_common::number::to_u32;
 use goalmill_common::park_mark::ParkMark;
@@ -163,7 +163,7 @@ impl ActivePlan {
             || self.shown.as_ref().is_none_or(|shown| self.state.needs_summary_update(shown))
     }
 
-    /// The unwritten events and the summary for the next commit.
+    /// The summary and the unwritten events for the next commit, where they are not encoded yet.
     pub(crate) fn write(&mut self, retention_ms: u64) -> (PlanWrite, Vec<Record>) {
         let time_ms = self.changed_ms();
         let (updates_summary, time) = (self.updates_summary(), rfc3339(time_ms));
@@ -194,7 +194,7 @@ impl ActivePlan {
             follows: std::mem::replace(&mut self.is_ours, true),
             last_seq: self.written,
             time,
-            events: if records.is_empty() { Vec::new() } else { write_entry(&records) },
+            events: Vec::new(),
             summary,
             activity,
             index_ms: if updates_summary { time_ms } else { 0 },

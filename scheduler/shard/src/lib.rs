@@ -17,6 +17,7 @@ mod task_scan;
 mod timers;
 mod turn;
 mod turns;
+mod virtual_shard;
 
 pub mod stream_answers;
 
@@ -31,6 +32,7 @@ pub use recently_finished::{BegunPlan, StatusSnapshot};
 pub use state::{ShardState, UnreadPlan};
 pub use task_scan::{Scan, Suspects, TaskHead, TaskOnStream};
 pub use turns::{TurnInput, TurnOutput, Turns};
+pub use virtual_shard::{PlanningRequest, VirtualShard};
 
 /// The key of a plan in its owner's memory; never reused.
 pub type Slot = u64;

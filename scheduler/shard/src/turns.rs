@@ -152,7 +152,8 @@ impl Turns {
     fn commit(&mut self, now: Duration, outputs: &mut Vec<TurnOutput>) {
         let checks_all = self.number == 0 || now >= self.checked + self.heartbeat;
         let (commit, mut sealed) = self.state.build_commit(&self.token, self.number + 1, checks_all);
-        if let Some(commit) = commit {
+        if let Some(mut commit) = commit {
+            sealed.encode_events(&mut commit);
             self.number += 1;
             (self.renewed, self.committed) = (now, now);
             if checks_all {
@@ -177,18 +178,13 @@ impl Turns {
 mod tests {
     use std::sync::mpsc;
 
-    use super::*;
-    use crate::{Reply, RequestReply, ShardMessage};
-    use goalmill_common::clock::Clock;
-    use goalmill_common::command::{Planned, Request, SUBMITTED, Submit, Verb};
-    use goalmill_common::config::HookPoints;
     use goalmill_common::goal::Goal;
-    use goalmill_common::id::{AgentType, ShardId};
-    use goalmill_common::limits::Limits;
+    use goalmill_common::id::AgentType;
     use goalmill_common::plan::{Plan, Step};
-    use goalmill_common::random::Random;
-    use goalmill_engine::{EngineContext, TokenKey};
-    use goalmill_plan::validate::Policy;
+
+    use super::*;
+    use crate::state::tests::{empty, request};
+    use crate::{Reply, RequestReply, ShardMessage};
 
     const HEARTBEAT: Duration = Duration::from_secs(1);
 
@@ -202,40 +198,13 @@ mod tests {
     }
 
     fn turns() -> Turns {
-        let (limits, policy, reply) = (Limits::default(), Policy::default(), "reports".to_owned());
-        let context = EngineContext {
-            cards: Default::default(),
-            judge_model: false,
-            limits,
-            policy,
-            hooks: HookPoints::default(),
-            callback_base: "http://api".into(),
-            token_key: TokenKey::new("key"),
-            task_lease_ms: 30_000,
-            reply,
-            recording: None,
-        };
-        let state = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
-        Turns::new(state, "token".into(), 0, HEARTBEAT, Duration::ZERO)
+        Turns::new(empty(), "token".into(), 0, HEARTBEAT, Duration::ZERO)
     }
 
     /// The submission of a plan with the independent steps `a`, `b` and `c`, and where its result arrives.
     fn submission(plan: &str) -> (TurnInput, mpsc::Receiver<RequestReply>) {
         let steps = ["a", "b", "c"].map(|id| Step::new(id, "w")).to_vec();
-        let planned = Planned::submitted(Plan { steps, ..Plan::default() }, Vec::new(), Vec::new());
-        let submit = Submit {
-            goal: Goal::default(),
-            plan: Some(Planned { planner: SUBMITTED.into(), ..planned }),
-            submission: plan.into(),
-            fingerprint: String::new(),
-            entry: None,
-            source: "urn:test".into(),
-            parent: None,
-            traceparent: None,
-            fork: None,
-        };
-        let verb = Verb::Submit(Box::new(submit));
-        let request = Box::new(Request { plan: plan.into(), actor: "test".into(), answer: None, verb });
+        let request = Box::new(request(plan, Goal::default(), Plan { steps, ..Plan::default() }));
         let (reply, result) = mpsc::channel();
         let reply = Reply::new(move |answer| reply.send(answer).expect("the client waits"));
         let message = ShardMessage::Request { request, reply: Some(reply), entry: None, snapshot: None };

@@ -8,7 +8,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::status::PlanStatus;
 use goalmill_engine::{Command, StepIndex};
-use goalmill_virtual_shard::VirtualShard;
+use goalmill_shard::VirtualShard;
 
 use crate::test_file::{PlanTest, ScriptedAnswer, ScriptedApproval, ScriptedVerb};
 
@@ -95,7 +95,7 @@ impl TestScript {
             if self.taken.contains(&waited) {
                 continue;
             }
-            let asks = shard.members()[member].state.step(step).is_some_and(|step| step.question.is_some());
+            let asks = shard.state(member).step(step).is_some_and(|step| step.question.is_some());
             let given = if asks { self.take_answer(id) } else { self.take_approval(Some(id)) };
             planned.extend(given.map(|(after_ms, verb)| (after_ms, member, verb, waited)));
         }
@@ -105,7 +105,10 @@ impl TestScript {
         }
         for (after_ms, member, verb, waited) in planned {
             self.taken.push(waited);
-            self.plan(shard.now_ms.saturating_add(after_ms), ScriptedAct::Verb { member, verb, waited: Some(waited) });
+            self.plan(
+                shard.now_ms().saturating_add(after_ms),
+                ScriptedAct::Verb { member, verb, waited: Some(waited) },
+            );
         }
     }
 
@@ -133,7 +136,7 @@ impl TestScript {
 
     /// Does the next act that is due; whether there was one.
     pub(crate) fn act(&mut self, shard: &mut VirtualShard) -> bool {
-        let Some(entry) = self.acts.first_entry().filter(|entry| entry.key().0 <= shard.now_ms) else { return false };
+        let Some(entry) = self.acts.first_entry().filter(|entry| entry.key().0 <= shard.now_ms()) else { return false };
         match entry.remove() {
             ScriptedAct::Event(event) => {
                 let name = event.name.clone();
@@ -173,11 +176,10 @@ impl TestScript {
 
 /// Whether the submitted plan, or a revision of it, waits for a person.
 fn plan_waits(shard: &VirtualShard) -> bool {
-    let Some(root) = shard.members().first() else { return false };
-    match root.state.status() {
+    match shard.state(0).status() {
         PlanStatus::AwaitingApproval => true,
         PlanStatus::Replanning => {
-            let types = root.log.iter().rev().map(|record| record.event.type_name());
+            let types = shard.log(0).iter().rev().map(|record| record.event.type_name());
             types.into_iter().find(|name| ["replan_triggered", "revision_proposed", "revision_refused"].contains(name))
                 == Some("revision_proposed")
         }

@@ -11,12 +11,12 @@ use goalmill_common::id::AttemptToken;
 use goalmill_common::limits::Limits;
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
-use goalmill_engine::{Command, PlanAnswer, PlanState, replan_context};
+use goalmill_engine::{PlanAnswer, PlanState, replan_context};
 use goalmill_plan::validate::Policy;
 use goalmill_planning::{
     CallLog, Pipeline, PlanRequest, PlanningError, ReviseRequest, RevisionRules, RulesPlanner, Terms,
 };
-use goalmill_virtual_shard::{PlanningRequest, VirtualShard};
+use goalmill_shard::{PlanningRequest, VirtualShard};
 
 use crate::mock_agents::{AttemptOutcome, MockAgents};
 use crate::recorded_plan::RecordedPlan;
@@ -44,6 +44,8 @@ pub struct TestRun {
     script: TestScript,
     mocks: MockAgents,
     recorded: Option<RecordedPlan>,
+    /// The agents that planners see.
+    agents: Vec<Agent>,
     /// Agent types that are served outside.
     served: BTreeSet<String>,
     /// Reports of mock agents, by time and order.
@@ -79,10 +81,11 @@ impl TestRun {
         // Steps that no agent is named for stay as they are.
         let route = Arc::new(|_: &mut goalmill_common::plan::Plan, _: &Policy| Ok((Vec::new(), Vec::new())));
         let mut run = Self {
-            shard: VirtualShard::new(limits, start_ms, test.seed, agents),
+            shard: VirtualShard::new(limits, start_ms, test.seed),
             script,
             mocks,
             recorded,
+            agents,
             served: served.iter().cloned().collect(),
             reports: BTreeMap::new(),
             report_count: 0,
@@ -129,20 +132,20 @@ impl TestRun {
         if ends {
             self.outstanding.remove(&report.token);
         }
-        self.shard.report(report).is_ok()
+        self.shard.report(report)
     }
 
     /// The log of the submitted plan so far.
     pub fn log(&self) -> &[Record] {
-        self.shard.members().first().map_or(&[], |member| &member.log)
+        self.shard.log(0)
     }
 
     /// What became of the plan so far.
     pub fn outcome(&self) -> RunOutcome {
         let root = self.root();
         let results = root.results();
-        let steps = self.shard.members().iter().flat_map(|member| {
-            let view = member.state.view(false);
+        let steps = (0..self.shard.members()).flat_map(|member| {
+            let view = self.shard.state(member).view(false);
             view.steps.into_iter().map(|step| StepOutcome {
                 id: step.id.to_string(),
                 status: step.status,
@@ -158,14 +161,14 @@ impl TestRun {
             final_output: results.final_output.map(|output| output.value()),
             steps: steps.collect(),
             usage: root.usage(),
-            duration_ms: self.shard.now_ms.saturating_sub(self.start_ms),
+            duration_ms: self.shard.now_ms().saturating_sub(self.start_ms),
             warnings,
             log: self.log().to_vec(),
         }
     }
 
     fn root(&self) -> &PlanState {
-        &self.shard.members()[0].state
+        self.shard.state(0)
     }
 
     /// Gives new tasks to mock agents, and returns those of agents outside.
@@ -188,7 +191,7 @@ impl TestRun {
 
     /// Lets the attempt begin, and plans its report.
     fn schedule(&mut self, task: &Task, outcome: AttemptOutcome) {
-        let now_ms = self.shard.now_ms;
+        let now_ms = self.shard.now_ms();
         let end_ms = now_ms.saturating_add(outcome.delay_ms);
         let head = |report: Report| Report {
             plan: task.plan.clone(),
@@ -226,8 +229,8 @@ impl TestRun {
                 self.root().status().as_str()
             )));
         };
-        self.shard.now_ms = self.shard.now_ms.max(next_ms);
-        if let Some(entry) = self.reports.first_entry().filter(|entry| entry.key().0 <= self.shard.now_ms) {
+        self.shard.advance_to(next_ms);
+        if let Some(entry) = self.reports.first_entry().filter(|entry| entry.key().0 <= self.shard.now_ms()) {
             let report = entry.remove();
             self.report(report);
         } else if !self.script.act(&mut self.shard) {
@@ -238,8 +241,8 @@ impl TestRun {
 
     /// Asks the planner `rules`, or takes the recorded revision.
     async fn plan(&mut self, request: PlanningRequest) {
-        let PlanningRequest { member, revision } = request;
-        let state = &self.shard.members()[member].state;
+        let PlanningRequest { member, revision, .. } = request;
+        let state = self.shard.state(member);
         let recorded = self.recorded.as_ref().filter(|_| member == 0).and_then(|plan| plan.revision(revision));
         let answer = match recorded {
             Some(answer) => Ok(answer),
@@ -253,8 +256,7 @@ impl TestRun {
             issues,
             provenance,
         });
-        // As in a scheduler, an answer that a plan does not need any more is dropped.
-        drop(self.shard.command(member, None, Command::Planned { revision, answer }));
+        self.shard.answer_planning(request, answer);
     }
 
     async fn revise(&self, state: &PlanState, revision: u32) -> Result<PlanAnswer, PlanningError> {
@@ -273,8 +275,8 @@ impl TestRun {
         PlanRequest {
             limits: goal.planning.lower_limits(self.shard.limits()).inside(state.depth()),
             goal,
-            agents: self.shard.agents.clone(),
-            now_ms: self.shard.now_ms,
+            agents: self.agents.clone(),
+            now_ms: self.shard.now_ms(),
             revision: 0,
             is_part: state.depth() > 0,
             call_log: CallLog::default(),

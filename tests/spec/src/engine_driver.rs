@@ -20,7 +20,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{Command, PlanState};
 use goalmill_expression::Payload;
-use goalmill_virtual_shard::VirtualShard;
+use goalmill_shard::VirtualShard;
 use serde_json::{Map, Value};
 
 use crate::interpreter::attempt::CUT;
@@ -66,7 +66,7 @@ enum Sent {
 
 /// Runs a plan by the engine.
 pub fn drive(plan: &Plan, script: &Script) -> Result<Run, Stopped> {
-    let shard = VirtualShard::new(Limits::default(), START_MS, 0, Vec::new());
+    let shard = VirtualShard::new(Limits::default(), START_MS, 0);
     let (asks, times, reports) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
     let (root, fork_ms, forked) = (0, None, None);
     let mut driver = Driver { shard, script, asks, times, reports, events: 0, deeds: 0, root, fork_ms, forked };
@@ -75,7 +75,7 @@ pub fn drive(plan: &Plan, script: &Script) -> Result<Run, Stopped> {
         driver.settle();
         if driver.root().is_final() {
             let Some(forking) = script.fork.as_ref().filter(|_| driver.root == 0) else { return Ok(driver.result()) };
-            let now_ms = driver.shard.now_ms;
+            let now_ms = driver.shard.now_ms();
             let at_ms = *driver.fork_ms.get_or_insert(now_ms + forking.after_ms);
             if at_ms == now_ms {
                 if driver.fork(forking) {
@@ -108,7 +108,7 @@ fn submission(plan: &Plan, script: &Script) -> Submit {
 
 impl Driver<'_> {
     fn root(&self) -> &PlanState {
-        &self.shard.members()[self.root].state
+        self.shard.state(self.root)
     }
 
     /// Gives tasks to agents until nothing is left to do at this time.
@@ -134,7 +134,7 @@ impl Driver<'_> {
             goalmill_engine::fork(self.root(), self.root(), step.as_ref(), "fork".into(), "urn:goalmill:test".into());
         let Ok(fork) = fork else { return false };
         self.forked = Some((self.root().status(), self.code()));
-        self.root = self.shard.members().len();
+        self.root = self.shard.members();
         self.shard.submit(fork).is_ok()
     }
 
@@ -149,23 +149,23 @@ impl Driver<'_> {
     }
 
     fn start(&mut self, task: &Task) {
-        let at_ms = self.shard.now_ms - START_MS;
+        let at_ms = self.shard.now_ms() - START_MS;
         let (action, inputs) = (task.action.clone(), self.shard.with_payloads(task.inputs.value()));
         let time = self.times.entry(action.clone()).or_default();
         let act = self.script.act(&action, *time);
         *time += 1;
         self.asks.push(Ask { at_ms, action, inputs });
         // A report that is not current changes nothing.
-        drop(self.shard.report(report(task, What::Started)));
+        self.shard.report(report(task, What::Started));
         if act.records {
             let n = u32::try_from(task.calls.len() + 1).unwrap_or(u32::MAX);
             let call = Some(Box::new(RecordedCall { n, name: "call".into(), ..RecordedCall::default() }));
-            drop(self.shard.report(Report { call, ..report(task, What::Call) }));
+            self.shard.report(Report { call, ..report(task, What::Call) });
         }
         let number = 2 * self.asks.len();
         let outcome = outcome(task, &act)
             .map(|report| if act.stores && act.accepts_ms.is_none() { self.store(report, number) } else { report });
-        let now_ms = self.shard.now_ms;
+        let now_ms = self.shard.now_ms();
         match act.accepts_ms.filter(|_| task.callback.is_some()) {
             None => self.reports.extend(outcome.map(|report| ((now_ms + act.after_ms, number), Sent::Report(report)))),
             Some(accepts_ms) => {
@@ -204,12 +204,13 @@ impl Driver<'_> {
 
     fn deliver(&mut self, sent: Sent) {
         let report = match sent {
-            Sent::Report(report) => return drop(self.shard.report(report)),
+            Sent::Report(report) => {
+                self.shard.report(report);
+                return;
+            }
             Sent::Callback(report) => report,
         };
-        let Some(key) = self.shard.members().iter().position(|member| *member.state.id() == report.plan) else {
-            return;
-        };
+        let Some(key) = self.shard.member(&report.plan) else { return };
         let error = report.failure.map(|failure| CallbackError {
             class: Some(failure.class),
             code: Some(failure.code),
@@ -232,7 +233,7 @@ impl Driver<'_> {
         let Some(now_ms) = [report_ms, event_ms, deed_ms, due_ms, fork_ms].into_iter().flatten().min() else {
             return false;
         };
-        self.shard.now_ms = self.shard.now_ms.max(now_ms);
+        self.shard.advance_to(now_ms);
         if report_ms == Some(now_ms) {
             let sent = self.reports.pop_first();
             sent.into_iter().for_each(|(_, sent)| self.deliver(sent));
@@ -262,7 +263,7 @@ impl Driver<'_> {
             steps: step_ends(root.view(false).steps, |id| {
                 results.get(id).cloned().map(|outputs| self.shard.with_payloads(outputs))
             }),
-            ended_ms: self.shard.now_ms - START_MS,
+            ended_ms: self.shard.now_ms() - START_MS,
             tokens: root.usage().tokens,
             laws: Default::default(),
             asks: self.asks.clone(),

@@ -31,14 +31,16 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "scheduler/testkit",
-        &["common", "engine", "plan", "planning", "virtual-shard"],
+        &["common", "engine", "plan", "planning", "shard"],
         &["tokio", "redis", "deadpool", "axum", "reqwest"],
     ),
     ("scheduler/shard", &["common", "engine", "expression", "plan"], IO),
-    ("scheduler/virtual-shard", &["common", "engine", "expression", "plan"], IO),
     (
         "scheduler",
-        &["archive", "broker", "client", "common", "engine", "http", "llm", "mcp-server", "plan", "planning", "router", "shard"],
+        &[
+            "archive", "broker", "client", "common", "engine", "http", "llm", "mcp-server", "plan", "planning",
+            "router", "shard",
+        ],
         REDIS,
     ),
     ("worker", &["common", "broker", "expression", "http", "launcher"], REDIS),

@@ -1,7 +1,7 @@
 //! The end of a turn: what it collected becomes one commit.
 
 use goalmill_common::commit::Commit;
-use goalmill_common::event::Record;
+use goalmill_common::event::{Record, write_entry};
 use goalmill_common::json::Json;
 
 use super::{ShardState, TASKS_FIRST};
@@ -15,22 +15,33 @@ const TASKS_MAX: usize = 400;
 /// A turn that is being written: what follows once it is.
 #[derive(Default)]
 pub(crate) struct SealedTurn {
-    events: Vec<SealedEvents>,
+    pub(crate) events: Vec<SealedEvents>,
     /// Large values, by the keys of their blobs; to be stored before the commit.
     pub(crate) inputs: Vec<(String, Json)>,
     post_commit: Vec<PostCommit>,
 }
 
+impl SealedTurn {
+    /// Encodes the events for their commit.
+    pub(crate) fn encode_events(&self, commit: &mut Commit) {
+        for (write, SealedEvents { records, .. }) in commit.plans.iter_mut().zip(&self.events) {
+            if !records.is_empty() {
+                write.events = write_entry(records);
+            }
+        }
+    }
+}
+
 /// The events of one plan.
-struct SealedEvents {
-    slot: Slot,
+pub(crate) struct SealedEvents {
+    pub(crate) slot: Slot,
     /// The plan, if it is final: the shard no longer has it.
-    finished: Option<Box<ActivePlan>>,
-    records: Vec<Record>,
+    pub(crate) finished: Option<Box<ActivePlan>>,
+    pub(crate) records: Vec<Record>,
 }
 
 impl ShardState {
-    /// Ends the turn: its commit, if there is something to write, and what follows once it is written.
+    /// Ends the turn: its commit without the events, if there is something to write, and what follows once it is written.
     ///
     /// The state already counts it as written, because a commit that fails drops the whole state.
     pub(crate) fn build_commit(&mut self, token: &str, number: u64, full_check: bool) -> (Option<Commit>, SealedTurn) {

@@ -106,7 +106,8 @@ impl ShardState {
         reply.send(state);
     }
 
-    pub fn handle_report(&mut self, report: Report) {
+    /// Handles a report. Returns whether its plan has taken it.
+    pub fn handle_report(&mut self, report: Report) -> bool {
         let entry = (report.agent_type.clone(), report.entry.clone());
         let closes = match report.what {
             What::Started | What::Progress | What::Call => false,
@@ -118,21 +119,20 @@ impl ShardState {
             // Its task stays pending and is reported as lost after the quarantine.
             None if self.quarantined.contains(&report.plan) => {
                 metrics::counter!("goalmill_reports_ignored_total", "reason" => "quarantined").increment(1);
-                return;
+                return false;
             }
-            None => Some("unknown_plan"),
+            None => "unknown_plan",
             Some(slot) => match decide_in_family(self, slot, None, Command::Report(Box::new(report))) {
-                Ok(()) => None,
-                Err(Rejection::StaleAttempt { .. }) => Some("stale"),
-                Err(_) => Some("refused"),
+                Ok(()) => return true,
+                Err(Rejection::StaleAttempt { .. }) => "stale",
+                Err(_) => "refused",
             },
         };
-        if let Some(reason) = refused {
-            metrics::counter!("goalmill_reports_ignored_total", "reason" => reason).increment(1);
-            if closes {
-                self.turn.acknowledged.push(entry);
-            }
+        metrics::counter!("goalmill_reports_ignored_total", "reason" => refused).increment(1);
+        if closes {
+            self.turn.acknowledged.push(entry);
         }
+        false
     }
 
     pub fn handle_request(&mut self, request: Request) -> RequestResult {
@@ -141,18 +141,12 @@ impl ShardState {
             self.turn.post_commit.push(PostCommit::EndQuarantine(plan.clone()));
             return Ok((plan, PlanStatus::Running));
         }
-        if let Verb::Submit(submit) = verb {
-            return self.handle_submission(plan, actor, submit);
-        }
-        let Some(slot) = self.slots.get(&plan).copied() else {
-            return Err(self.plan_absent(&plan));
+        let Verb::Submit(submit) = verb else {
+            let Some(slot) = self.slots.get(&plan).copied() else { return Err(self.plan_absent(&plan)) };
+            decide_in_family(self, slot, Some(&actor), Command::Verb(verb))
+                .map_err(|rejection| rejection_problem(&rejection))?;
+            return Ok((plan, self.plans[&slot].state.status()));
         };
-        decide_in_family(self, slot, Some(&actor), Command::Verb(verb))
-            .map_err(|rejection| rejection_problem(&rejection))?;
-        Ok((plan, self.plans[&slot].state.status()))
-    }
-
-    fn handle_submission(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> RequestResult {
         if let Some(begun) = self.begun_plan(&plan) {
             return self.answer_repetition(plan, begun, &submit);
         }

@@ -32,7 +32,7 @@ mod inputs;
 mod parking;
 mod reconcile;
 
-pub(crate) use commit::SealedTurn;
+pub(crate) use commit::{SealedEvents, SealedTurn};
 pub use parking::UnreadPlan;
 
 /// Tasks in the first of several turns, small so that workers start early.
@@ -43,7 +43,7 @@ const TURN_MS_MAX: u64 = 100;
 /// Everything that an owner has in memory of its shard.
 pub struct ShardState {
     shard: ShardId,
-    context: EngineContext,
+    pub(crate) context: EngineContext,
     clock: Clock,
     random: Random,
     keys: Keys,
@@ -264,6 +264,11 @@ impl ShardState {
         !self.turn.changed.is_empty()
     }
 
+    /// Whether actions follow from the turn.
+    pub(crate) fn has_actions(&self) -> bool {
+        !self.turn.post_commit.is_empty()
+    }
+
     /// How many more inputs the turn takes.
     pub fn room(&self) -> usize {
         let is_old = self.has_events() && self.clock.now_ms() > self.now_ms + TURN_MS_MAX;
@@ -288,14 +293,18 @@ impl ShardState {
     /// Handles all due timers.
     pub fn fire_timers(&mut self) {
         self.write_outdated_summaries();
-        while self.takes_more() {
-            let Some((slot, timer)) = self.timers.pop(self.now_ms) else { return };
-            if self.plans.contains_key(&slot)
-                && let Err(rejection) = decide_in_family(self, slot, Some("timer"), Command::Due(timer))
-            {
-                tracing::debug!("a timer was superseded: {rejection}");
-            }
+        while self.takes_more() && self.fire_timer() {}
+    }
+
+    /// Handles the next due timer. Returns whether there was one.
+    pub(crate) fn fire_timer(&mut self) -> bool {
+        let Some((slot, timer)) = self.timers.pop(self.now_ms) else { return false };
+        if self.plans.contains_key(&slot)
+            && let Err(rejection) = decide_in_family(self, slot, Some("timer"), Command::Due(timer))
+        {
+            tracing::debug!("a timer was superseded: {rejection}");
         }
+        true
     }
 
     /// Continues decisions that stopped at the work limit.
@@ -311,7 +320,7 @@ impl ShardState {
     }
 
     /// Adds plans with outdated summaries to the turn.
-    fn write_outdated_summaries(&mut self) {
+    pub(crate) fn write_outdated_summaries(&mut self) {
         while self.turn.room() > 0 {
             let Some((_, slot)) = self.behind.pop_front_if(|(due, _)| *due <= self.now_ms) else { return };
             if let Some(plan) = self.plans.get_mut(&slot)
@@ -374,4 +383,4 @@ mod order_tests;
 #[cfg(test)]
 mod parking_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -54,7 +54,8 @@ impl ParkingWorld {
             self.shard.begin_turn();
             self.shard.fire_timers();
             self.shard.dispatch(&Unlimited);
-            let (commit, sealed) = self.shard.build_commit("t", 1, false);
+            let (mut commit, sealed) = self.shard.build_commit("t", 1, false);
+            commit.iter_mut().for_each(|commit| sealed.encode_events(commit));
             for action in self.shard.finish_commit(sealed) {
                 if let PostCommit::AwaitEvent(wait) = action {
                     self.registering.push(wait.plan_id);
@@ -235,7 +236,8 @@ fn a_mark_is_not_written_with_events_that_outdate_it() {
                 .handle_request(Request { plan: PLAN.into(), actor: "test".into(), answer: None, verb })
                 .expect("ok");
         }
-        let (commit, sealed) = world.shard.build_commit("t", 1, false);
+        let (mut commit, sealed) = world.shard.build_commit("t", 1, false);
+        commit.iter_mut().for_each(|commit| sealed.encode_events(commit));
         drop(world.shard.finish_commit(sealed));
         world.fold(&commit.expect("there are events"));
     }

@@ -1,8 +1,7 @@
 use std::sync::mpsc;
 
-use goalmill_common::command::{Planned, Request, SUBMITTED, Submit, Verb};
+use goalmill_common::command::{Planned, Request, Submit, Verb};
 use goalmill_common::commit::Activity;
-use goalmill_common::config::HookPoints;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
@@ -10,11 +9,11 @@ use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step, StepKind};
 use goalmill_common::report::{Report, What};
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{PlanAnswer, Rejection, TokenKey};
-use goalmill_plan::validate::Policy;
+use goalmill_engine::{PlanAnswer, Rejection};
 
 use super::*;
 use crate::post_commit::PostCommit;
+use crate::virtual_shard::engine_context;
 use crate::{Reply, ShardMessage};
 
 pub(super) const PLAN: &str = "p0-0123456789abcdef";
@@ -39,36 +38,17 @@ fn running(plan: Plan) -> ShardState {
     shard
 }
 
-pub(super) fn empty() -> ShardState {
-    let context = EngineContext {
-        cards: Default::default(),
-        judge_model: false,
-        limits: Limits::default(),
-        policy: Policy::default(),
-        hooks: HookPoints::default(),
-        callback_base: "http://api".into(),
-        token_key: TokenKey::new("key"),
-        task_lease_ms: 30_000,
-        reply: "reports".into(),
-        recording: None,
-    };
+pub(crate) fn empty() -> ShardState {
     // Time stands still, so no turn ends because the machine is busy.
     let clock = Clock::from_fn(|| 1_795_293_490_000);
-    ShardState::new(ShardId(0), context, clock, Random::seeded(1), 60_000)
+    ShardState::new(ShardId(0), engine_context(Limits::default()), clock, Random::seeded(1), 60_000)
 }
 
-pub(super) fn submit(shard: &mut ShardState, id: &str, goal: Goal, plan: Plan) {
+/// The submission of a plan.
+pub(crate) fn request(id: &str, goal: Goal, plan: Plan) -> Request {
     let submit = Submit {
         goal,
-        plan: Some(Planned {
-            plan,
-            planner: SUBMITTED.into(),
-            confidence: 1.0,
-            provenance: None,
-            warnings: Vec::new(),
-            routes: Vec::new(),
-            goal: None,
-        }),
+        plan: Some(Planned::submitted(plan, Vec::new(), Vec::new())),
         submission: id.into(),
         fingerprint: String::new(),
         entry: None,
@@ -77,9 +57,11 @@ pub(super) fn submit(shard: &mut ShardState, id: &str, goal: Goal, plan: Plan) {
         traceparent: None,
         fork: None,
     };
-    let verb = Verb::Submit(Box::new(submit));
-    let request = Request { plan: id.into(), actor: "test".into(), answer: None, verb };
-    shard.handle_request(request).expect("it is allowed");
+    Request { plan: id.into(), actor: "test".into(), answer: None, verb: Verb::Submit(Box::new(submit)) }
+}
+
+pub(super) fn submit(shard: &mut ShardState, id: &str, goal: Goal, plan: Plan) {
+    shard.handle_request(request(id, goal, plan)).expect("it is allowed");
 }
 
 fn ask(shard: &mut ShardState, verb: Verb) {
