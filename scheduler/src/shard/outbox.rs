@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use goalmill_common::event::ModelAnswered;
-use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::view::WaitView;
-use goalmill_engine::{Command, PlanState, StepIndex};
+use goalmill_engine::{Command, StepIndex};
 use goalmill_planning::CallLog;
 use goalmill_shard::{PostCommit, ShardMessage};
 use tokio::sync::mpsc;
@@ -36,9 +34,24 @@ impl Outbox {
                 PostCommit::Reply(reply, result) => reply.send(Ok(result)),
                 PostCommit::CommandReply(reply, result) => reply.send(result),
                 PostCommit::SuspectsReply(reply, suspects) => reply.send(suspects),
-                PostCommit::Plan { plan, goal, depth, answers } => self.plan(plan, goal, depth, answers),
-                PostCommit::Revise { state, revision, request } => self.revise(state, revision, request),
-                PostCommit::Judge { state } => self.judge(state),
+                PostCommit::Plan { plan, goal, depth, answers } => {
+                    self.spawn(self.handle(plan, None), move |scheduler, handle| async move {
+                        let call_log = CallLog::new(0, Arc::new(handle.clone()), &answers);
+                        effects::plan(&scheduler, handle.plan.as_str(), *goal, depth, call_log, &handle).await
+                    });
+                }
+                PostCommit::Revise { state, revision, request } => {
+                    self.spawn(self.handle(state.id().clone(), Some(request)), move |scheduler, handle| async move {
+                        let call_log = CallLog::new(revision, Arc::new(handle), state.model_answers());
+                        effects::revise(&scheduler, &state, revision, call_log).await
+                    });
+                }
+                PostCommit::Judge { state } => {
+                    self.spawn(self.handle(state.id().clone(), None), move |scheduler, handle| async move {
+                        let call_log = CallLog::new(state.revision(), Arc::new(handle), state.model_answers());
+                        effects::judge(&scheduler, &state, call_log).await
+                    });
+                }
                 PostCommit::CacheGet { plan, step, key } => self.get_cached(plan, step, key),
                 PostCommit::LoadPayloads { plan, step, payloads } => {
                     self.spawn(self.handle(plan, None), move |scheduler, handle| async move {
@@ -66,27 +79,6 @@ impl Outbox {
             self.scheduler.tasks.spawn(effects::write_updates(self.scheduler.clone(), updates));
         }
         released
-    }
-
-    fn plan(&self, plan: PlanId, goal: Box<Goal>, depth: u32, answers: Vec<ModelAnswered>) {
-        self.spawn(self.handle(plan, None), move |scheduler, handle| async move {
-            let call_log = CallLog::new(0, Arc::new(handle.clone()), &answers);
-            effects::plan(&scheduler, handle.plan.as_str(), *goal, depth, call_log, &handle).await
-        });
-    }
-
-    fn revise(&self, state: Box<PlanState>, revision: u32, request: u32) {
-        self.spawn(self.handle(state.id().clone(), Some(request)), move |scheduler, handle| async move {
-            let call_log = CallLog::new(revision, Arc::new(handle), state.model_answers());
-            effects::revise(&scheduler, &state, revision, call_log).await
-        });
-    }
-
-    fn judge(&self, state: Box<PlanState>) {
-        self.spawn(self.handle(state.id().clone(), None), move |scheduler, handle| async move {
-            let call_log = CallLog::new(state.revision(), Arc::new(handle), state.model_answers());
-            effects::judge(&scheduler, &state, call_log).await
-        });
     }
 
     fn get_cached(&self, plan: PlanId, step: StepIndex, key: String) {

@@ -27,7 +27,12 @@ impl ShardState {
                 return self.turn.inputs.push((key, inputs));
             }
             Effect::Acknowledge { agent_type, entry } => return self.turn.acknowledged.push((agent_type, entry)),
-            Effect::Ready(step) => return self.offer_step(slot, step),
+            Effect::Ready(step) => {
+                let Some(agent_type) = state.queue(step) else { return };
+                let (priority, namespace, rank) = (state.priority(step).0, state.namespace_name(), state.rank(step));
+                let order = DispatchOrder { agent_type, priority, namespace, rank };
+                return self.ready.insert(slot, step, &order);
+            }
             Effect::Room => return self.offer_again(slot),
             Effect::Timer(timer, due) => return self.timers.set(slot, timer, due),
             Effect::Continue => return self.unsettled.push_back(slot),
@@ -74,19 +79,6 @@ impl ShardState {
             }
         };
         self.turn.post_commit.push(action);
-    }
-
-    /// Offers a ready step to the dispatch.
-    fn offer_step(&mut self, slot: Slot, step: StepIndex) {
-        let state = &self.plans[&slot].state;
-        let Some(agent_type) = state.queue(step) else { return };
-        let order = DispatchOrder {
-            agent_type,
-            priority: state.priority(step).0,
-            namespace: state.namespace_name(),
-            rank: state.rank(step),
-        };
-        self.ready.insert(slot, step, &order);
     }
 
     pub(super) fn add_update(&mut self, update: StoreUpdate) {
