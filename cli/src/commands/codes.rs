@@ -138,7 +138,7 @@ mod tests {
         for part in [
             "common/src", "common/expression/src", "common/http/src", "common/llm/src", "scheduler/src",
             "scheduler/engine/src", "scheduler/plan/src", "scheduler/planning/src", "scheduler/router/src",
-            "worker/src", "worker/agents/src", "worker/demo/src", "worker/mcp/src",
+            "scheduler/shard/src", "worker/src", "worker/agents/src", "worker/demo/src", "worker/mcp/src",
         ] {
             for file in sources(&root.join(part)) {
                 let whole = std::fs::read_to_string(&file).expect("a source can be read");

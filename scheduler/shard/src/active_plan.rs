@@ -32,8 +32,8 @@ pub(crate) struct ActivePlan {
     is_awaited: bool,
     /// The part of its use that was counted for its namespace.
     counted: Usage,
-    /// Waits for events that are being registered.
-    registrations: u32,
+    /// Waits for events that are being registered, and loads of payloads whose answer is awaited.
+    effects_out: u32,
     /// The mark of a plan that is to be parked once it is written.
     mark: Option<ParkMark>,
     /// Number of the event after which the written mark was made.
@@ -63,7 +63,7 @@ impl ActivePlan {
             is_in_turn: false,
             is_awaited: false,
             counted,
-            registrations: 0,
+            effects_out: 0,
             mark: None,
             marked: None,
             lookups: BTreeSet::new(),
@@ -124,19 +124,19 @@ impl ActivePlan {
         Self { marked: Some(state.seq()), ..Self::new(state) }
     }
 
-    /// Whether all that there is to write of the plan is written, and all its waits are registered.
+    /// Whether all that there is to write of the plan is written, all its waits are registered, and nothing is loaded for it.
     pub(crate) fn is_settled(&self) -> bool {
         let is_written = self.written == self.state.seq() && self.unwritten.is_empty() && !self.is_in_turn;
-        let is_idle = self.lookups.is_empty() && self.registrations == 0 && !self.has_stream_client;
+        let is_idle = self.lookups.is_empty() && self.effects_out == 0 && !self.has_stream_client;
         is_written && !self.is_awaited && !self.is_behind() && is_idle
     }
 
-    pub(crate) fn begin_registration(&mut self) {
-        self.registrations += 1;
+    pub(crate) fn begin_effect(&mut self) {
+        self.effects_out += 1;
     }
 
-    pub(crate) fn end_registration(&mut self) {
-        self.registrations = self.registrations.saturating_sub(1);
+    pub(crate) fn end_effect(&mut self) {
+        self.effects_out = self.effects_out.saturating_sub(1);
     }
 
     /// Whether the mark of the plan as it is now is written.

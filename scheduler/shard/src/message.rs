@@ -22,10 +22,12 @@ pub type RequestReply = Result<RequestResult, Box<Request>>;
 pub struct Reply<T>(Box<dyn FnOnce(T) + Send + Sync>);
 
 impl<T> Reply<T> {
+    /// - `send`: takes the answer to whoever waits for it.
     pub fn new(send: impl FnOnce(T) + Send + Sync + 'static) -> Self {
         Self(Box::new(send))
     }
 
+    /// Gives the answer.
     pub fn send(self, answer: T) {
         (self.0)(answer);
     }
@@ -105,7 +107,9 @@ impl ShardMessage {
 
 /// One thing for a turn to handle.
 pub enum LoopInput {
+    /// An entry of the inbox.
     Entry(InboxPlace, Inbox),
+    /// A message from the same process.
     Message(ShardMessage),
 }
 

@@ -37,12 +37,16 @@ pub trait NamespaceCounter: Send + Sync {
     /// The step is counted, or was not sent.
     fn unreserve(&self, namespace: &Namespace);
 
+    /// Counts a plan that is inside no other one.
     fn add_plan(&mut self, namespace: &Namespace, plan: &PlanId);
 
+    /// The plan has ended.
     fn remove_plan(&mut self, namespace: &Namespace);
 
+    /// Counts a step in flight.
     fn add_step(&mut self, namespace: &Namespace);
 
+    /// The step is with no worker any more.
     fn remove_step(&mut self, namespace: &Namespace);
 
     /// Counts what a plan has used.

@@ -39,35 +39,19 @@ pub enum PostCommit {
         request: u32,
     },
     /// Ask a model to judge success criteria; its answer is a command.
-    Judge {
-        state: Box<PlanState>,
-    },
+    Judge { state: Box<PlanState> },
     /// Look up a step's result in the cache; the answer is a command.
-    CacheGet {
-        plan: PlanId,
-        step: StepIndex,
-        key: String,
-    },
+    CacheGet { plan: PlanId, step: StepIndex, key: String },
     /// Load stored payloads; the answer is a command.
-    LoadPayloads {
-        plan: PlanId,
-        step: Option<StepIndex>,
-        payloads: Vec<NeededPayload>,
-    },
+    LoadPayloads { plan: PlanId, step: Option<StepIndex>, payloads: Vec<NeededPayload> },
     /// Ask the hooks; their answer is a command.
-    AskHooks {
-        plan: PlanId,
-        question: Box<HookQuestion>,
-    },
+    AskHooks { plan: PlanId, question: Box<HookQuestion> },
     /// Register the wait for an event, and offer it the events that are kept.
     AwaitEvent(Box<WaitView>),
     /// Remove the registered wait.
     StopAwaiting(Box<WaitView>),
-    CachePut {
-        key: String,
-        outputs: Json,
-        ttl_ms: u64,
-    },
+    /// Keep outputs in the cache.
+    CachePut { key: String, outputs: Json, ttl_ms: u64 },
     /// Release a plan from quarantine.
     EndQuarantine(PlanId),
     /// Write to the store.

@@ -51,6 +51,7 @@ pub enum TurnOutput {
 
 /// The turns of one owned shard.
 pub struct Turns {
+    /// What the turns change.
     pub state: ShardState,
     token: String,
     /// Number of the last commit under the token.

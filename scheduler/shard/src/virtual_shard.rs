@@ -110,6 +110,7 @@ impl VirtualShard {
         }
     }
 
+    /// The limits of plans.
     pub fn limits(&self) -> &Limits {
         &self.state.context.limits
     }

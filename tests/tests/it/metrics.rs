@@ -23,7 +23,10 @@ fn the_page_is_made_of_the_catalogue() {
 #[test]
 fn every_metric_that_is_recorded_is_in_the_catalogue_and_the_other_way_round() {
     let mut recorded = BTreeSet::new();
-    for folder in ["common/llm/src", "scheduler/planning/src", "scheduler/router/src", "scheduler/src", "worker/src"] {
+    for folder in [
+        "common/llm/src", "scheduler/planning/src", "scheduler/router/src", "scheduler/shard/src", "scheduler/src",
+        "worker/src",
+    ] {
         gather(&root().join(folder), &mut recorded);
     }
     let listed: BTreeSet<String> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();

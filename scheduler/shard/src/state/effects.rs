@@ -52,13 +52,16 @@ impl ShardState {
             Effect::Judge => PostCommit::Judge { state: Box::new(state.clone()) },
             Effect::CacheLookup { step, key } => PostCommit::CacheGet { plan: plan(), step, key },
             Effect::CacheStore { key, outputs, ttl_ms } => PostCommit::CachePut { key, outputs, ttl_ms },
-            Effect::LoadPayloads { step, payloads } => PostCommit::LoadPayloads { plan: plan(), step, payloads },
+            Effect::LoadPayloads { step, payloads } => {
+                active.begin_effect();
+                PostCommit::LoadPayloads { plan: active.state.id().clone(), step, payloads }
+            }
             Effect::AskHooks { step } => {
                 let Some(question) = state.hook_question(step, &self.context) else { return };
                 PostCommit::AskHooks { plan: plan(), question: Box::new(question) }
             }
             Effect::AwaitEvent { step } => {
-                active.begin_registration();
+                active.begin_effect();
                 let Some(wait) = active.state.event_wait(step) else { return };
                 PostCommit::AwaitEvent(Box::new(wait))
             }

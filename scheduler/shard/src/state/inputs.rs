@@ -64,6 +64,9 @@ impl ShardState {
                 {
                     plan.lookups.remove(step);
                 }
+                if let Command::PayloadsLoaded { .. } = &*command {
+                    plan.end_effect();
+                }
                 let is_superseded = request.is_some_and(|request| request != plan.revision_requests);
                 let result = if !is_superseded {
                     decide_in_family(self, slot, None, *command)
@@ -107,7 +110,7 @@ impl ShardState {
     }
 
     /// Handles a report. Returns whether its plan has taken it.
-    pub fn handle_report(&mut self, report: Report) -> bool {
+    pub(crate) fn handle_report(&mut self, report: Report) -> bool {
         let entry = (report.agent_type.clone(), report.entry.clone());
         let closes = match report.what {
             What::Started | What::Progress | What::Call => false,
@@ -135,7 +138,8 @@ impl ShardState {
         false
     }
 
-    pub fn handle_request(&mut self, request: Request) -> RequestResult {
+    /// Handles a request of a client.
+    pub(crate) fn handle_request(&mut self, request: Request) -> RequestResult {
         let Request { plan, actor, answer: _, verb } = request;
         if let (Verb::Resume { .. }, true) = (&verb, self.quarantined.contains(&plan)) {
             self.turn.post_commit.push(PostCommit::EndQuarantine(plan.clone()));

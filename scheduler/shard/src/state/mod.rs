@@ -87,6 +87,9 @@ pub struct ShardState {
 }
 
 impl ShardState {
+    /// A shard without plans.
+    ///
+    /// - `retention_ms`: how long a plan stays in the store after its end.
     pub fn new(shard: ShardId, context: EngineContext, clock: Clock, random: Random, retention_ms: u64) -> Self {
         let (now_ms, steady_ms) = (clock.now_ms(), clock.steady_ms());
         Self {
@@ -128,10 +131,12 @@ impl ShardState {
         self.keys = keys;
     }
 
+    /// Lets `observer` learn what happens.
     pub fn set_observer(&mut self, observer: Box<dyn ShardObserver>) {
         self.observer = observer;
     }
 
+    /// Replaces the entry points of the engine, to inject faults.
     pub fn use_engine(&mut self, engine: Engine) {
         self.engine = engine;
     }

@@ -45,7 +45,7 @@ impl ShardState {
     /// A wait of the plan is registered.
     pub(super) fn end_registration(&mut self, plan: &PlanId) {
         let Some(slot) = self.slots.get(plan).copied() else { return };
-        self.plans.get_mut(&slot).expect("every slot has a plan").end_registration();
+        self.plans.get_mut(&slot).expect("every slot has a plan").end_effect();
         // Its last commit may still be written, so it is parked after the one with its mark.
         if let Some(mark) = self.idle_mark(slot) {
             self.write_mark(slot, mark);
@@ -106,6 +106,7 @@ impl ShardState {
         !pending.has_requests() && pending.effects.iter().all(waits)
     }
 
+    /// Whether memory has only the place of the plan.
     pub fn is_parked(&self, plan: &PlanId) -> bool {
         self.parked.contains(plan)
     }
