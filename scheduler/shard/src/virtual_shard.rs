@@ -394,8 +394,8 @@ impl VirtualShard {
 
     fn load(&self, needed: NeededPayload) -> (String, Result<Payload, Failure>) {
         let missing = || {
-            let message = format!("`{}` is stored nowhere", needed.key);
-            Failure::new(FailureClass::Permanent, "PAYLOAD_MISSING", message)
+            let message = format!("`{}` has expired: its stored value is gone", needed.path);
+            Failure::new(FailureClass::Permanent, "BLOB_MISSING", message)
         };
         let stored = self.payloads.get(&needed.key).cloned().ok_or_else(missing);
         (needed.key, stored)
