@@ -40,7 +40,10 @@ pub async fn run(settings: Settings) -> CommandResult {
         }
     }
     info!("worker {} has ended", running.id());
-    Ok(Exit::Done)
+    match bridge.link().failure() {
+        Some(reason) => Err(Failed::new(Exit::Other, format!("the program cannot be served any more: {reason}"))),
+        None => Ok(Exit::Done),
+    }
 }
 
 /// Starts the worker of a program.

@@ -57,6 +57,29 @@ def test_calls_that_run_at_the_same_time_are_recorded_as_they_end_and_found_in_a
     assert asyncio.run(go(second, [2, 0, 1])) == [2, 0, 1] and second.recorded == []
 
 
+def test_a_call_whose_task_is_cancelled_leaves_its_key_to_the_next_try() -> None:
+    class Slow(Link):
+        def send(self, frame: dict[str, Any]) -> None:
+            if "call" not in frame:  # the first answer never comes
+                super().send(frame)
+            elif frame["call"]["call"] == 1:
+                list(self.calls.handle("call", frame["call"], None))
+            else:
+                super().send(frame)
+
+    async def go(link: Link) -> str:
+        ctx = AsyncContext(link.attempt)
+
+        async def key(idempotency_key: str = "") -> str:
+            return idempotency_key
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(ctx.call("c", key), 0.05)
+        return await ctx.call("c", key)
+    link = Slow()
+    asyncio.run(go(link))
+    assert [call["n"] for call in link.recorded] == [1] and "#2" not in link.recorded[0]["inputs"]
+
+
 def test_calls_may_stand_inside_calls() -> None:
     link = Link()
     ctx = Context(link.attempt)

@@ -34,6 +34,16 @@ pub enum FromProgram {
     Ended(Box<TaskEnded>),
     /// Read no new tasks, finish those that run, and end. A second one hands back those that run.
     Drain(NoContent),
+    /// A frame about a task that cannot be read: its attempt fails.
+    #[serde(skip)]
+    Unreadable(UnreadableFrame),
+}
+
+/// What is known of a frame that cannot be read.
+#[derive(Debug)]
+pub struct UnreadableFrame {
+    pub task: u64,
+    pub reason: String,
 }
 
 impl FromProgram {

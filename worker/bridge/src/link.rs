@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::FRAME_BYTES_MAX;
-use crate::frames::{FromProgram, NoContent, ToProgram, WorkerReady};
+use crate::frames::{FromProgram, NoContent, ToProgram, UnreadableFrame, WorkerReady};
 
 /// Frames of one task that wait for its execution.
 const TASK_FRAMES_MAX: usize = 64;
@@ -47,6 +47,8 @@ struct LinkState {
     running: AtomicUsize,
     tasks: Mutex<Tasks>,
     drains: Notify,
+    /// Why the bridge has ended, unless the program has.
+    failure: OnceLock<String>,
 }
 
 #[derive(Default)]
@@ -68,9 +70,17 @@ pub(crate) async fn next_frame<R: AsyncRead + Unpin>(lines: &mut Lines<R>) -> Op
             Err(error) => error,
         };
         let fields: Map<String, Value> = serde_json::from_str(&line).unwrap_or_default();
-        let is_unknown = fields.len() == 1 && !fields.keys().any(|kind| FromProgram::KINDS.contains(&kind.as_str()));
-        if !is_unknown {
-            return Some(Err(format!("a frame cannot be read: {error}")));
+        let is_known = |kind: &String| FromProgram::KINDS.contains(&kind.as_str());
+        match fields.iter().next() {
+            Some((kind, _)) if fields.len() == 1 && !is_known(kind) => {}
+            found => {
+                let reason = format!("a frame cannot be read: {error}");
+                let task = found.and_then(|(_, content)| content.get("task")?.as_u64());
+                return Some(match task {
+                    Some(task) => Ok(FromProgram::Unreadable(UnreadableFrame { task, reason })),
+                    None => Err(reason),
+                });
+            }
         }
     }
 }
@@ -117,6 +127,11 @@ impl ProgramLink {
         }
     }
 
+    /// Why the bridge has ended by itself: a frame that cannot be read, or a program that is stuck.
+    pub fn failure(&self) -> Option<&str> {
+        self.state.failure.get().map(String::as_str)
+    }
+
     /// Waits until the program asks for a drain.
     pub async fn drain_asked(&self) {
         self.state.drains.notified().await;
@@ -124,6 +139,8 @@ impl ProgramLink {
 
     pub(crate) fn send(&self, frame: &ToProgram<'_>) {
         let mut line = serde_json::to_vec(frame).expect("a frame always has a JSON form");
+        // Payloads are carried as they came, perhaps over several lines. Between the texts of JSON a break is a space.
+        line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
         line.push(b'\n');
         // Nobody reads it after the end of the program.
         drop(self.frames.send(line));
@@ -156,6 +173,7 @@ impl LinkState {
             FromProgram::Progress(progress) => progress.task,
             FromProgram::Ended(ended) => ended.task,
             FromProgram::Drain(_) => return self.drains.notify_one(),
+            FromProgram::Unreadable(frame) => frame.task,
             FromProgram::Hello(_) => return,
         };
         let is_end = matches!(frame, FromProgram::Ended(_));
@@ -209,7 +227,7 @@ async fn read_frames<R: AsyncRead + Unpin>(state: Arc<LinkState>, ended: Cancell
         match frame {
             Some(Ok(frame)) => state.deliver(frame).await,
             Some(Err(error)) => {
-                tracing::error!("the bridge ends: {error}");
+                state.failure.get_or_init(|| error);
                 break;
             }
             None => break,
@@ -265,9 +283,8 @@ async fn watch(state: Arc<LinkState>, ended: CancellationToken, slots: u32) {
         }
         if state.is_stuck(slots) {
             let seconds = STUCK_MAX.as_secs();
-            tracing::error!(
-                "the bridge ends: all {slots} slots of the program run stopped tasks for more than {seconds} s"
-            );
+            let reason = || format!("all {slots} slots of the program run stopped tasks for more than {seconds} s");
+            state.failure.get_or_init(reason);
             return;
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use goalmill_bridge::{Bridge, BridgeError};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
+use goalmill_common::json::Json;
 use goalmill_common::task::Task;
 use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde_json::{Value, json};
@@ -88,6 +89,21 @@ async fn a_task_goes_to_the_program_and_its_answer_comes_back() {
 }
 
 #[tokio::test]
+async fn inputs_over_several_lines_are_one_frame() {
+    let (mut program, bridge) = connected().await;
+    let executor = bridge.executors()[&AgentType::from("a")].clone();
+    let inputs = Json::from_text("{\n  \"x\": \"a\\nb\"\r\n}".into()).expect("it is JSON");
+    let task = Task { inputs, ..task() };
+    let (progress, cancelled) = (Progress::default(), CancellationToken::new());
+    let (_, frame) = tokio::join!(executor.execute(&task, &progress, &cancelled), async {
+        let frame = program.next().await;
+        program.send(json!({"ended": {"task": 1, "answer": {"outputs": {}}}})).await;
+        frame
+    });
+    assert_eq!(frame["task"]["inputs"], json!({"x": "a\nb"}), "{frame}");
+}
+
+#[tokio::test]
 async fn calls_at_the_same_time_get_their_keys_and_are_recorded_in_any_order() {
     let (mut program, bridge) = connected().await;
     let execution = execute(&bridge);
@@ -150,11 +166,24 @@ async fn a_cancelled_task_is_stopped_in_the_program() {
 
 #[tokio::test]
 async fn a_frame_that_cannot_be_read_ends_the_bridge() {
-    for wrong in [json!({"ended": {"task": "one"}}), json!([1]), json!({"call": {"task": 1, "call": 1}})] {
+    for wrong in [json!({"ended": {"task": "one"}}), json!([1]), json!({"call": {"call": 1}})] {
         let (mut program, bridge) = connected().await;
         program.send(wrong).await;
         bridge.link().ended().await;
+        assert!(bridge.link().failure().is_some_and(|reason| reason.contains("cannot be read")));
     }
+}
+
+#[tokio::test]
+async fn a_frame_about_a_task_that_cannot_be_read_fails_its_attempt() {
+    let (mut program, bridge) = connected().await;
+    let execution = execute(&bridge);
+    program.next().await;
+    program.send(json!({"made": {"task": 1, "call": 1, "outcome": 1, "cost": "much"}})).await;
+    assert_eq!(program.next().await["stop"]["failure"]["code"], "ANSWER_INVALID");
+    let failure = failure(execution).await;
+    assert_eq!(failure.code, "ANSWER_INVALID");
+    assert!(failure.message.contains("much"), "{}", failure.message);
 }
 
 #[tokio::test]

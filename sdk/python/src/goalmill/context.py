@@ -286,7 +286,12 @@ class AsyncContext(BaseContext):
         """As `Context.call`; the function may be async. Calls may run at the same time."""
         self._check()
         call = _Call(self._attempt, name, fn, args, kwargs)
-        if call.is_recorded(await asyncio.wrap_future(call.asked)):
+        try:
+            answer = await asyncio.wrap_future(call.asked)
+        except asyncio.CancelledError:
+            call.abandon()
+            raise
+        if call.is_recorded(answer):
             return call.recorded()
         made: Any
         try:
