@@ -16,7 +16,7 @@
 //!
 //! | concept | folder | state |
 //! |---|---|---|
-//! | definition and graph, phases, unlocking | `graph` | `RunningPlan`, `PlanGraph`, `Phases`, `ReadySteps`, `Dependencies` |
+//! | definition and graph, phases, unlocking | `graph` | `RunningPlan`, `PlanGraph`, `Phases`, `ReadySteps`, `OpenDependencies` |
 //! | a step: its status, attempts, reports, failures, retries | `attempt` | `StepState`, `StepRun`, `StepResult` |
 //! | durable calls, callbacks | `calls` | `StepCalls`, `ReceivedCallback` |
 //! | budgets, capacity, size, work | `budget` | `Reservations`, `CallGrant`, `Capacity`, `PlanSize`, `ModelCallLog` |

@@ -9,7 +9,7 @@ use goalmill_common::plan::{Plan, StepKind, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::graph::StepIndex;
-use crate::graph::dependencies::JoinState;
+use crate::graph::open_dependencies::JoinState;
 use crate::people::waiting::Reviser;
 use crate::state::{StepState, at};
 use crate::{PlanState, TokenKey};

@@ -18,11 +18,11 @@ pub type RequestResult = Result<(PlanId, PlanStatus), Problem>;
 /// What a loop gives back: the result of a request, or the request itself if the loop ended before it handled it.
 pub type RequestReply = Result<RequestResult, Box<Request>>;
 
-/// Takes an answer to whoever waits for it; dropped without one when there is none.
+/// Takes an answer to the one that waits for it; dropped without one when there is none.
 pub struct Reply<T>(Box<dyn FnOnce(T) + Send + Sync>);
 
 impl<T> Reply<T> {
-    /// - `send`: takes the answer to whoever waits for it.
+    /// - `send`: takes the answer to the one that waits for it.
     pub fn new(send: impl FnOnce(T) + Send + Sync + 'static) -> Self {
         Self(Box::new(send))
     }

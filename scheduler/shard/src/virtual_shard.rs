@@ -61,7 +61,7 @@ pub struct PlanningRequest {
 pub struct VirtualShard {
     state: ShardState,
     clock_ms: Arc<AtomicU64>,
-    window: Window,
+    window: DispatchWindow,
     members: Vec<Member>,
     tasks: Vec<Task>,
     cancelled: Vec<AttemptToken>,
@@ -77,9 +77,9 @@ pub struct VirtualShard {
 }
 
 /// The window of every agent type: mock agents have no slots.
-struct Window(u32);
+struct DispatchWindow(u32);
 
-impl Quota for Window {
+impl Quota for DispatchWindow {
     fn in_flight_max(&self, agent_type: &AgentType) -> u32 {
         if agent_type.as_str().is_empty() { u32::MAX } else { self.0 }
     }
@@ -98,7 +98,7 @@ impl VirtualShard {
         Self {
             state,
             clock_ms,
-            window: Window(settings.window_min),
+            window: DispatchWindow(settings.window_min),
             members: Vec::new(),
             tasks: Vec::new(),
             cancelled: Vec::new(),

@@ -98,7 +98,8 @@ async fn run(
             FromProgram::Wait(wait) => calls.wait(*wait),
             FromProgram::Reserve(reservation) => calls.reserve(reservation),
             FromProgram::Unreadable(frame) => {
-                let failure = Failure::new(FailureClass::Permanent, "ANSWER_INVALID", frame.reason).with_unknown_outcome();
+                let failure =
+                    Failure::new(FailureClass::Permanent, "ANSWER_INVALID", frame.reason).with_unknown_outcome();
                 open.link.send(&ToProgram::Stop(TaskStop { task: open.number, failure: Some(&failure) }));
                 return Err(failure);
             }

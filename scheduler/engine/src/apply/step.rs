@@ -10,7 +10,7 @@ use super::counts::transition;
 use crate::ReplayError;
 use crate::budget::plan_size::{count_step, count_steps};
 use crate::graph::StepIndex;
-use crate::graph::dependencies::JoinState;
+use crate::graph::open_dependencies::JoinState;
 use crate::revise;
 use crate::state::PlanState;
 use crate::transitions::step_transition;

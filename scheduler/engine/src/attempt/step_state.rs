@@ -13,7 +13,7 @@ use crate::attempt::step_result::StepResult;
 use crate::attempt::step_run::{StepEnd, StepRun};
 use crate::budget::reservations::CallGrant;
 use crate::calls::recorded_calls::{ReceivedCallback, StepCalls};
-use crate::graph::dependencies::Dependencies;
+use crate::graph::open_dependencies::OpenDependencies;
 use crate::people::step_decisions::StepDecisions;
 use crate::sub_plan::iterations::Iterations;
 use crate::wait::received_events::AwaitedEvent;
@@ -22,7 +22,7 @@ use crate::wait::received_events::AwaitedEvent;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StepState {
     run: StepRun,
-    dependencies: Dependencies,
+    dependencies: OpenDependencies,
     /// The last attempt; 0 before the first.
     attempt: u32,
     /// Failed attempts since the last fallback.
@@ -95,7 +95,7 @@ static NO_DETAILS: LazyLock<StepDetails> = LazyLock::new(StepDetails::default);
 impl StepState {
     /// - `dependencies`: how many are open.
     pub(crate) fn new(dependencies: u32) -> Self {
-        Self { dependencies: Dependencies::new(dependencies, 0), ..Self::default() }
+        Self { dependencies: OpenDependencies::new(dependencies, 0), ..Self::default() }
     }
 
     /// Folds an event that [`crate::step_transition`] allows.
@@ -285,7 +285,7 @@ impl StepState {
         self.run = StepRun::Ended { finished_ms: time_ms, how };
     }
 
-    pub(crate) fn dependencies_mut(&mut self) -> &mut Dependencies {
+    pub(crate) fn dependencies_mut(&mut self) -> &mut OpenDependencies {
         &mut self.dependencies
     }
 
@@ -311,7 +311,7 @@ impl StepState {
         self.run.due_ms()
     }
 
-    pub(crate) fn dependencies(&self) -> Dependencies {
+    pub(crate) fn dependencies(&self) -> OpenDependencies {
         self.dependencies
     }
 

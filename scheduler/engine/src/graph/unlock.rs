@@ -11,7 +11,7 @@ use crate::attempt::report::Spent;
 use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::graph::dependencies::JoinState;
+use crate::graph::open_dependencies::JoinState;
 use crate::state::StepState;
 
 impl Turn<'_> {

@@ -14,7 +14,7 @@ use super::delta::phase_of;
 use super::draft::is_other_work;
 use crate::ReplayError;
 use crate::apply::recount_steps;
-use crate::graph::dependencies::Dependencies;
+use crate::graph::open_dependencies::OpenDependencies;
 use crate::graph::running_plan::RunningPlan;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::people::waiting::{PLANNER_MS, Waiting};
@@ -227,7 +227,7 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
 
 impl PlanState {
     /// Counts the open and the satisfied dependencies of a step.
-    fn dependencies_of(&self, i: StepIndex) -> Dependencies {
+    fn dependencies_of(&self, i: StepIndex) -> OpenDependencies {
         let (mut open, mut met) = (0, 0);
         let dependencies = &self.plan.step(i).dependencies;
         let mut once: Vec<StepIndex> = dependencies.iter().filter_map(|id| self.graph.find(id.as_str())).collect();
@@ -237,7 +237,7 @@ impl PlanState {
             open += u32::from(!self.steps[dependency].status().is_final());
             met += u32::from(self.is_met(self.plan.step(i), dependency));
         }
-        Dependencies::new(open, met)
+        OpenDependencies::new(open, met)
     }
 
     /// Whether a dependency has ended in a way that lets the step start.

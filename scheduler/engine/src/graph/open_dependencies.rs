@@ -2,7 +2,7 @@
 
 /// The dependencies of a step that are open, and those that are satisfied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Dependencies {
+pub(crate) struct OpenDependencies {
     open: u32,
     met: u32,
 }
@@ -16,7 +16,7 @@ pub(crate) enum JoinState {
     Impossible,
 }
 
-impl Dependencies {
+impl OpenDependencies {
     pub(crate) fn new(open: u32, met: u32) -> Self {
         Self { open, met }
     }
