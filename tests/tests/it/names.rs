@@ -26,9 +26,9 @@ const DIALECT: &[(&str, &str)] = &[
 /// Type names that stand in more than one place. Remove a name when one of its types is renamed; never add one.
 const SHARED_NAMES: &[&str] = &[
     "Build", "Check", "Command", "Demo", "Document", "Edit", "End", "Event", "Fact", "Field", "Fields", "Format",
-    "Graph", "Item", "Model", "Modified", "Node", "Open", "Origin", "Part", "Place", "Progress", "Reading", "Replay",
-    "Result", "Run", "Scan", "Scope", "Seen", "Served", "Signals", "Source", "Step", "StepRef", "Stream", "Table",
-    "TaskHead", "Variables", "View", "Waiting",
+    "Graph", "Item", "Model", "Modified", "Node", "Open", "Origin", "Part", "Place", "Progress", "Reading", "Result",
+    "Run", "Scan", "Scope", "Seen", "Served", "Signals", "Source", "Step", "StepRef", "Stream", "Table", "TaskHead",
+    "Variables", "View", "Waiting",
 ];
 
 /// The product sources, by their path in the repository.
