@@ -76,8 +76,8 @@ impl ExecutionResult {
 /// Runs the tasks of one agent type. Implement it to embed a worker in your own program.
 #[async_trait]
 pub trait Executor: Send + Sync + 'static {
-    /// Runs one attempt. A failure of class `lost` says that what ran it is gone. The future is dropped shortly after its time limit or a cancellation; `cancelled` fires first, so
-    /// that it can clean up.
+    /// Runs one attempt. The future is dropped shortly after its time limit or a cancellation; `cancelled` fires first, so
+    /// that it can clean up. A failure of class `lost` says that what ran the attempt is gone.
     async fn execute(
         &self,
         task: &Task,

@@ -96,39 +96,59 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
     let current = state.plan.definition().phases.get(state.phases.current());
     let is_current = |name: &str| current.is_some_and(|phase| phase.id == name);
     let phase = state.phases.current_state().unwrap_or_default();
-    let fits = if let PlanEvent::PlanCreated(_) = event {
-        !state.origin.created
-    } else if let PlanEvent::PlanValidated(_) = event {
-        state.origin.created
-    } else if let PlanEvent::ApprovalRequested(_) = event {
-        state.counts.in_progress + state.counts.failed == 0 && state.phases.current() == 0
-    } else if let PlanEvent::HookAsked(asked) = event {
-        match asked.point {
+    let fits = match event {
+        PlanEvent::PlanCreated(_) => !state.origin.created,
+        PlanEvent::PlanValidated(_) => state.origin.created,
+        PlanEvent::ApprovalRequested(_) => {
+            state.counts.in_progress + state.counts.failed == 0 && state.phases.current() == 0
+        }
+        PlanEvent::HookAsked(asked) => match asked.point {
             HookPoint::OnPlanGenerated => state.waiting == Waiting::Nothing && state.counts.in_progress == 0,
             HookPoint::OnPlanApproved => matches!(state.waiting, Waiting::Approval { .. }),
             HookPoint::OnStepStart | HookPoint::OnStepComplete | HookPoint::OnRevisionNeeded => false,
+        },
+        PlanEvent::HookDecided(decided) => {
+            let is_asked = || state.waiting.hook().is_some_and(|asked| asked.id == decided.id);
+            decided.point == HookPoint::OnRevisionNeeded || is_asked()
         }
-    } else if let PlanEvent::HookDecided(decided) = event {
-        let is_asked = || state.waiting.hook().is_some_and(|asked| asked.id == decided.id);
-        decided.point == HookPoint::OnRevisionNeeded || is_asked()
-    } else if let PlanEvent::JudgementRequested(_) = event {
-        state.is_done() && state.waiting == Waiting::Nothing
-    } else if let PlanEvent::QuestionAnswered(answered) = event {
-        state.waiting.asked().is_some_and(|asked| asked.id == answered.id)
-    } else if let PlanEvent::PhaseStarted(named) = event {
-        is_current(&named.phase) && !phase.begun
-    } else if let PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) = event {
-        is_current(&named.phase) && phase.begun && phase.open == 0
-    } else if let PlanEvent::PhaseSkipped(named) = event {
-        is_current(&named.phase) && phase.open == 0
-    } else if let PlanEvent::EventReceived(event) = event {
-        !state.has_event(&event.id)
-    } else if let PlanEvent::Kept(_) = event {
-        state.may_keep_work(PlanStatus::Completed) && !state.is_open()
-    } else if let PlanEvent::Completed(_) = event {
-        state.is_done() && !state.is_open()
-    } else {
-        !matches!(event, PlanEvent::CleanupStarted(_)) || !state.cleanup.is_running()
+        PlanEvent::JudgementRequested(_) => state.is_done() && state.waiting == Waiting::Nothing,
+        PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
+        PlanEvent::CleanupStarted(_) => !state.cleanup.is_running(),
+        PlanEvent::Kept(_) => state.may_keep_work(PlanStatus::Completed) && !state.is_open(),
+        PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
+        PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
+            is_current(&named.phase) && phase.begun && phase.open == 0
+        }
+        PlanEvent::PhaseSkipped(named) => is_current(&named.phase) && phase.open == 0,
+        PlanEvent::Completed(_) => state.is_done() && !state.is_open(),
+        PlanEvent::EventReceived(event) => !state.has_event(&event.id),
+        PlanEvent::GoalAccepted(_)
+        | PlanEvent::ModelAsked(_)
+        | PlanEvent::ModelAnswered(_)
+        | PlanEvent::ToolsCalled(_)
+        | PlanEvent::GoalChanged(_)
+        | PlanEvent::PlanningFailed(_)
+        | PlanEvent::Approved(_)
+        | PlanEvent::Rejected(_)
+        | PlanEvent::PhaseAdded(_)
+        | PlanEvent::ReplanTriggered(_)
+        | PlanEvent::RevisionProposed(_)
+        | PlanEvent::RevisionRefused(_)
+        | PlanEvent::QuestionAsked(_)
+        | PlanEvent::Revised(_)
+        | PlanEvent::Extended(_)
+        | PlanEvent::FamilyGrew(_)
+        | PlanEvent::EventTaken(_)
+        | PlanEvent::InnerPlanKept(_)
+        | PlanEvent::InnerPlanStopped(_)
+        | PlanEvent::InnerPlanUndone(_)
+        | PlanEvent::ConstraintChanged(_)
+        | PlanEvent::CriteriaJudged(_)
+        | PlanEvent::Quarantined(_)
+        | PlanEvent::Paused(_)
+        | PlanEvent::Resumed(_)
+        | PlanEvent::Failed(_)
+        | PlanEvent::Cancelled(_) => true,
     };
     if fits { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
 }

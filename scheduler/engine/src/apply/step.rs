@@ -107,23 +107,39 @@ fn check_attempt(state: &PlanState, seq: u64, i: StepIndex, found: u32, event: &
 /// Checks that a step starts only in a running plan, in a phase that has begun, and when its join is satisfied.
 fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> Result<(), ReplayError> {
     let may_start = || state.join_state(i) == JoinState::Met && state.is_phase_open(i);
-    let fits = if let StepEvent::Ready = event {
-        state.steps[i].status() != StepStatus::Pending || may_start()
-    } else if let StepEvent::HookDecided(decided) = event {
-        state.steps[i].run().hooks().is_some_and(|asked| asked.id == decided.id)
-    } else if let StepEvent::HookAsked(asked) = event {
-        asked.point == HookPoint::OnStepComplete || may_start()
-    } else if matches!(event, StepEvent::ApprovalRequested(_) | StepEvent::QuestionAsked(_)) {
-        may_start()
-    } else if let StepEvent::Blocked(_) = event {
-        state.join_state(i) == JoinState::Impossible
-    } else if let StepEvent::Expanded(_) = event {
-        state.plan.step(i).for_each.is_some()
-    } else if let StepEvent::Queued(_) = event {
-        state.status == PlanStatus::Running && state.is_free(i)
-    } else {
+    let fits = match event {
+        StepEvent::Ready => state.steps[i].status() != StepStatus::Pending || may_start(),
+        StepEvent::HookAsked(asked) => asked.point == HookPoint::OnStepComplete || may_start(),
+        StepEvent::HookDecided(decided) => state.steps[i].run().hooks().is_some_and(|asked| asked.id == decided.id),
+        StepEvent::ApprovalRequested(_) | StepEvent::QuestionAsked(_) => may_start(),
+        StepEvent::Blocked(_) => state.join_state(i) == JoinState::Impossible,
+        StepEvent::Expanded(_) => state.plan.step(i).for_each.is_some(),
+        StepEvent::Queued(_) => state.status == PlanStatus::Running && state.is_free(i),
         // Logs of earlier builds undo an iteration twice that was sent again.
-        !matches!(event, StepEvent::Undone(_)) || state.plan.step(i).undoes.is_some()
+        StepEvent::Undone(_) => state.plan.step(i).undoes.is_some(),
+        StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Removed(_)
+        | StepEvent::Approved(_)
+        | StepEvent::Answered(_)
+        | StepEvent::Recalled(_)
+        | StepEvent::Decomposed(_)
+        | StepEvent::Started(_)
+        | StepEvent::Progress(_)
+        | StepEvent::Measured(_)
+        | StepEvent::CallRecorded(_)
+        | StepEvent::CallsDiscarded(_)
+        | StepEvent::WaitStarted(_)
+        | StepEvent::Completed(_)
+        | StepEvent::Suspended(_)
+        | StepEvent::CallbackReceived(_)
+        | StepEvent::Resumed(_)
+        | StepEvent::Retrying(_)
+        | StepEvent::Iterated(_)
+        | StepEvent::Released(_)
+        | StepEvent::Failed(_)
+        | StepEvent::Skipped(_)
+        | StepEvent::Cancelled(_) => true,
     };
     let active = matches!(state.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
     // A person may reject the plan, or skip steps of it, before it runs.
