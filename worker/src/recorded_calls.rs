@@ -37,7 +37,7 @@ pub(crate) struct RecordedCalls<'a> {
     /// Calls of earlier attempts.
     known: HashMap<CallIdentity, &'a RecordedCall>,
     state: Mutex<CallsState>,
-    /// The number of the last recorded call. `None` after a record that was interrupted: nobody knows whether it holds.
+    /// The number of the last recorded call. `None` after a record that was interrupted and may be in Redis or not.
     last: tokio::sync::Mutex<Option<u32>>,
 }
 

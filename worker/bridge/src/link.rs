@@ -142,7 +142,7 @@ impl ProgramLink {
         // Payloads are carried as they came, perhaps over several lines. Between the texts of JSON a break is a space.
         line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
         line.push(b'\n');
-        // Nobody reads it after the end of the program.
+        // The channel has no reader after the end of the program.
         drop(self.frames.send(line));
     }
 
