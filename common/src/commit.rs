@@ -60,20 +60,20 @@ pub struct PlanWrite {
     pub activity: Activity,
     /// Unix milliseconds: the plan's place in the index; 0 leaves it where it is.
     pub index_ms: u64,
-    /// At the end of a plan that came by the stream: what its client gets. A back end that other programs cannot write to
-    /// ignores it.
+    /// What the client of a plan gets: at the beginning the answer to its submission; at the end of a plan that came by
+    /// the stream the final answer and the result. A back end that other programs cannot write to stores answers only.
     #[serde(skip)]
     pub result: Option<Box<StreamResult>>,
 }
 
-/// What the client of a submission by stream gets at the end of its plan.
+/// What the client of a submission gets.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct StreamResult {
     /// The id of the submission, unique among all namespaces.
     pub submission: String,
     /// The answer to the submission from now on, as JSON.
     pub answer: String,
-    /// The only entry of the result's stream.
+    /// The only entry of the result's stream; empty: no result is written.
     pub fields: Vec<(&'static str, String)>,
 }
 

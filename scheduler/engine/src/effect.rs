@@ -69,8 +69,6 @@ pub enum Effect {
     Cancel(AttemptToken),
     /// Add the step to the dead letters.
     DeadLetter { step: StepIndex, failure: Failure },
-    /// Answer the submission.
-    Answer { submission: String },
     /// The plan is final.
     Ended,
 }

@@ -54,9 +54,7 @@ fn react_to_wait(state: &PlanState, step: &StepId, event: &StepEvent, effects: &
 }
 
 fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
-    if let PlanEvent::GoalAccepted(accepted) = event {
-        effects.push(Effect::Answer { submission: accepted.submission.clone() });
-    } else if let PlanEvent::HookAsked(_) = event {
+    if let PlanEvent::HookAsked(_) = event {
         effects.push(Effect::AskHooks { step: None });
     } else if asks_planners(event) {
         effects.push(Effect::Plan { revision: state.revision + 1 });
@@ -83,8 +81,7 @@ fn asks_planners(event: &PlanEvent) -> bool {
 /// Returns, after a restart, the effects that may not have run, and the requests to the family that may not have been
 /// decided. Visits every step.
 pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
-    let mut effects = vec![Effect::Answer { submission: state.submission().to_owned() }];
-    let mut family = Vec::new();
+    let (mut effects, mut family) = (Vec::new(), Vec::new());
     if state.is_final() || state.is_kept() {
         family.extend(family::report_end(state));
         return Decision { effects, family, ..Decision::default() };

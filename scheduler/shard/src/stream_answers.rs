@@ -3,7 +3,6 @@
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Submit;
 use goalmill_common::commit::{RefusedEntry, StreamResult};
-use goalmill_common::event::SubmissionEntry;
 use goalmill_common::id::{EntryId, Namespace, PlanId};
 use goalmill_common::json::Json;
 use goalmill_common::problem::{Issue, Problem};
@@ -41,10 +40,11 @@ fn write(answer: &SubmissionAnswer) -> String {
     serde_json::to_string(answer).expect("an answer always has a JSON text")
 }
 
-/// The answer that a plan has now.
-pub fn answer_of(state: &PlanState) -> String {
+/// What the client of a plan gets at its beginning: the answer alone.
+pub fn answer(state: &PlanState) -> StreamResult {
     let warnings = state.accepted().entry.as_ref().map(|entry| entry.warnings.clone()).unwrap_or_default();
-    accepted(state.id().clone(), state.status(), warnings, None)
+    let answer = accepted(state.id().clone(), state.status(), warnings, None);
+    StreamResult { submission: state.submission().to_owned(), answer, fields: Vec::new() }
 }
 
 /// The issues as far as an answer or a list has them.
@@ -86,8 +86,7 @@ pub fn result(state: &PlanState, mut blob: impl FnMut() -> Option<String>) -> (S
             large.push((key, part));
         }
     }
-    let submission = state.submission().to_owned();
-    (StreamResult { submission, answer: answer_of(state), fields }, large)
+    (StreamResult { fields, ..answer(state) }, large)
 }
 
 /// A refused submission whose plan does not exist: it is answered under its id.
@@ -135,17 +134,6 @@ pub fn beside_plan(
     let detail = short(&problem.detail);
     refused.other_answer = Some((id, answer(RefusedRepetition { entry, code: problem.code, detail })));
     refused
-}
-
-/// The ids under which a submission is answered: its own, and that of its entry.
-pub fn answer_ids(submission: &str, entry: Option<&SubmissionEntry>) -> Vec<String> {
-    let mut ids = vec![submission.to_owned()];
-    ids.extend(entry.map(|entry| match submission.split_once('/') {
-        Some((namespace, _)) => Namespace::from(namespace).qualify(entry.id.as_str()),
-        None => entry.id.to_string(),
-    }));
-    ids.dedup();
-    ids
 }
 
 /// What the list says of a submission by stream.

@@ -121,7 +121,13 @@ impl Broker for Embedded {
 
     async fn commit(&self, commit: &Commit) -> Result<Committed> {
         let record = |done: &Committed| (*done == Committed::Applied).then_some(Write::Commit(Cow::Borrowed(commit)));
-        self.core.write(|store, now| store.commit(commit, now), record)
+        let committed = self.core.write(|store, now| store.commit(commit, now), record)?;
+        let results = commit.plans.iter().filter_map(|plan| plan.result.as_ref());
+        let answers: Vec<_> = results.map(|result| (result.submission.clone(), result.answer.clone())).collect();
+        if committed == Committed::Applied && !answers.is_empty() {
+            self.answer(&answers).await?;
+        }
+        Ok(committed)
     }
 
     async fn cursor(&self, shard: ShardId) -> Result<InboxCursor> {

@@ -150,7 +150,7 @@ end
 -- One batch of one shard, whole or not at all.
 -- KEYS[1] owner  [2] active  [3] index  [4] cursor of the reports  [5] reports  [6] cursor of the requests  [7] requests
 -- KEYS[8…] log and summary of each plan, then one task stream for each agent type, then result and answer of each plan
--- whose client gets a result
+-- whose client gets an answer
 -- ARGV[1] token  [2] commit number  [3] cursor of the reports or ''  [4] '1' for a full check  [5] plans  [6] tasks
 -- ARGV[7] agent types  [8] cursor of the requests or ''
 -- then for each plan: flags, last seq, events or '' for its summary alone, then what the flags name (the summary's
@@ -159,7 +159,7 @@ end
 --   + 8 another time than the plan before: time; with 1, 2 or 4: id; + 32 for each further value: field, value, …
 -- then for each task: number of its stream counted from 1, data
 -- then for each agent type: number of entries to acknowledge, ids…
--- then for each result: how long it is kept, ms, answer, number of arguments that follow, field, value, …
+-- then for each answer: how long it is kept, ms, answer, number of arguments of the result, field, value, …
 -- Returns 'OK', 'DUP', 'FENCED', 'GAP …' or 'TYPE …', see `type_mismatches`.
 local function commit(keys, args)
   local call = redis.call
@@ -227,7 +227,7 @@ local function commit(keys, args)
   end
   for result = streams + types + 1, #keys, 2 do
     local last = at + 2 + args[at + 2]
-    write_result(keys[result], args[at], args, at + 3, last)
+    if args[at + 2] ~= '0' then write_result(keys[result], args[at], args, at + 3, last) end
     call('SET', keys[result + 1], args[at + 1], 'PX', args[at])
     at = last + 1
   end
@@ -460,8 +460,8 @@ local function trim(keys, args)
   return dropped
 end
 
--- Writes answers to submissions, unless the data of the installation is gone: an answer must not outlive its plan. An
--- answer that comes late must not replace that of the end.
+-- Writes answers to repeated submissions, unless the data of the installation is gone: an answer must not outlive its
+-- plan. An answer that comes late must not replace that of the end.
 -- KEYS[1] meta  then answer and result of each submission. ARGV[1] instance, or empty  [2] milliseconds  [3…] texts.
 -- Returns whether it wrote.
 local function answer(keys, args)

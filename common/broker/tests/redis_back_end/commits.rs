@@ -276,12 +276,19 @@ async fn told(server: &Server, submission: &str) -> (Vec<Vec<(String, String)>>,
 }
 
 #[tokio::test]
-async fn a_result_is_written_with_the_end_of_its_plan_or_not_at_all() {
+async fn answers_and_results_are_written_with_the_events_of_their_plan_or_not_at_all() {
     let server = Server::start(&[]).await;
     let broker = server.open().await;
     own(&*broker, "t1").await;
-    let begins = [plan(1, 0, 1, Activity::Begins), plan(2, 0, 1, Activity::Begins)];
+    let accepted =
+        StreamResult { submission: "job".into(), answer: "{\"status\":\"running\"}".into(), ..StreamResult::default() };
+    let first = PlanWrite { result: Some(Box::new(accepted.clone())), ..plan(1, 0, 1, Activity::Begins) };
+    let begins = [first, plan(2, 0, 1, Activity::Begins)];
+    assert_eq!(broker.commit(&commit("t0", 1, &begins)).await.unwrap(), Committed::Fenced);
+    assert_eq!(told(&server, "job").await, (Vec::new(), None));
     assert_eq!(broker.commit(&commit("t1", 1, &begins)).await.unwrap(), Committed::Applied);
+    let running = (Vec::new(), Some(accepted.answer));
+    assert_eq!(told(&server, "job").await, running);
     let result = StreamResult {
         submission: "job".into(),
         answer: "{\"status\":\"completed\"}".into(),
@@ -293,14 +300,14 @@ async fn a_result_is_written_with_the_end_of_its_plan_or_not_at_all() {
     let whole = Commit { tasks: vec![task("build", b"one")], ..commit("t1", 2, &[ends.clone(), goes_on]) };
     // Somebody else owns the shard: nothing is said.
     assert_eq!(broker.commit(&Commit { token: "t0".into(), ..whole.clone() }).await.unwrap(), Committed::Fenced);
-    assert_eq!(told(&server, "job").await, (Vec::new(), None));
+    assert_eq!(told(&server, "job").await, running);
     assert_eq!(broker.commit(&whole).await.unwrap(), Committed::Applied);
     assert_eq!(broker.commit(&whole).await.unwrap(), Committed::Duplicate);
     let fields = vec![("status".to_owned(), "completed".to_owned()), ("outputs".to_owned(), "{}".to_owned())];
     let said = (vec![fields], Some(result.answer.clone()));
     assert_eq!(told(&server, "job").await, said);
 
-    // The answer of the beginning comes late, and the result is there.
+    // The answer to a repetition comes late, and the result is there.
     let late = [("job".to_owned(), "{\"status\":\"running\"}".to_owned()), ("other".to_owned(), "{}".to_owned())];
     broker.answer(&late).await.unwrap();
     broker.put_result(&StreamResult { fields: vec![("status", "again".into())], ..result }).await.unwrap();

@@ -197,7 +197,6 @@ impl Member {
             | Effect::StopAwaiting { .. }
             | Effect::CacheStore { .. }
             | Effect::DeadLetter { .. }
-            | Effect::Answer { .. }
             | Effect::Ended => self.others.push(effect),
         }
     }

@@ -61,6 +61,8 @@ impl ShardState {
                 let (result, large) = stream_answers::result(&plan.state, blob);
                 sealed.inputs.extend(large);
                 write.result = Some(Box::new(result));
+            } else if write.base_seq == 0 && plan.state.parent().is_none() {
+                write.result = Some(Box::new(stream_answers::answer(&plan.state)));
             }
             if plan.needs_summary_later() {
                 self.behind.push_back((self.now_ms + INDEX_MS, slot));

@@ -9,7 +9,6 @@ use crate::Slot;
 use crate::post_commit::PostCommit;
 use crate::post_commit::StoreUpdate;
 use crate::ready::DispatchOrder;
-use crate::stream_answers;
 
 impl ShardState {
     /// Applies an effect now, or adds the action for it to those after the commit.
@@ -73,12 +72,6 @@ impl ShardState {
             Effect::DeadLetter { step, failure } => {
                 let Some(letter) = self.dead_letter(slot, step, failure) else { return };
                 PostCommit::Update(StoreUpdate::DeadLetter(Box::new(letter)))
-            }
-            Effect::Answer { submission } => {
-                let json = stream_answers::answer_of(state);
-                let ids = stream_answers::answer_ids(&submission, state.accepted().entry.as_deref());
-                let answers = ids.into_iter().map(|id| StoreUpdate::Answer { id, json: json.clone() });
-                return self.turn.post_commit.extend(answers.map(PostCommit::Update));
             }
         };
         self.turn.post_commit.push(action);

@@ -209,9 +209,7 @@ impl ShardState {
         }
         // The first answer may have expired.
         let json = stream_answers::accepted(plan.clone(), status, warnings, None);
-        for id in stream_answers::answer_ids(&submit.submission, submit.entry.as_deref()) {
-            self.add_update(StoreUpdate::Answer { id, json: json.clone() });
-        }
+        self.add_update(StoreUpdate::Answer { id: submit.submission.clone(), json });
         Ok((plan, status))
     }
 

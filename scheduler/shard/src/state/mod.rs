@@ -200,7 +200,6 @@ impl ShardState {
         let state = &self.plans[&slot].state;
         let waits = |effect: &Effect| {
             matches!(effect, Effect::Timer(_, due) if due.is_none_or(|due| due > self.now_ms))
-                || matches!(effect, Effect::Answer { .. })
         };
         let pending = pending(state, &self.context);
         pending.has_requests() || !pending.effects.iter().all(waits)

@@ -84,7 +84,7 @@ impl ShardState {
     fn only_waits(&self, slot: Slot) -> bool {
         let waits = |effect: &Effect| match effect {
             Effect::Timer(_, due) => due.is_none_or(|due| due > self.now_ms),
-            Effect::Answer { .. } | Effect::AwaitEvent { .. } => true,
+            Effect::AwaitEvent { .. } => true,
             Effect::Send(_)
             | Effect::StoreInputs { .. }
             | Effect::Acknowledge { .. }
