@@ -4,7 +4,8 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Longest id accepted from outside, in characters.
 pub const ID_CHARS_MAX: usize = 128;
@@ -23,7 +24,7 @@ pub fn is_id(text: &str) -> bool {
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
         #[serde(transparent)]
         pub struct $name(#[schemars(with = "String")] Arc<str>);
 
@@ -58,7 +59,27 @@ macro_rules! text_id {
                 &self.0
             }
         }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(SharedText).map(Self)
+            }
+        }
     };
+}
+
+/// Reads a text where it lies, without a copy in between.
+struct SharedText;
+
+impl Visitor<'_> for SharedText {
+    type Value = Arc<str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Arc<str>, E> {
+        Ok(text.into())
+    }
 }
 
 text_id! {
@@ -135,7 +156,9 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Writes the low `chars * 5` bits of `value` in base 32.
 pub fn base32(value: u128, chars: usize) -> String {
     let digit = |i| char::from(ALPHABET[usize::try_from((value >> (5 * i)) & 31).expect("five bits fit")]);
-    (0..chars).rev().map(digit).collect()
+    let mut text = String::with_capacity(chars);
+    text.extend((0..chars).rev().map(digit));
+    text
 }
 
 /// Where FNV-1a with 128 bits begins.

@@ -1,32 +1,35 @@
 //! Opaque JSON: payloads are carried as the text that they arrived as.
 
+use std::sync::{Arc, LazyLock};
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// Opaque JSON text. Cheap to clone; parsed only where its content is needed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Json(Box<RawValue>);
+pub struct Json(Arc<RawValue>);
 
 impl Json {
     /// Checks that `text` is JSON, and stores it unchanged.
     pub fn from_text(text: String) -> Result<Self, serde_json::Error> {
-        RawValue::from_string(text).map(Self)
+        RawValue::from_string(text).map(|raw| Self(raw.into()))
     }
 
     /// Writes `value` as JSON text.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
-        Self(serde_json::value::to_raw_value(value).expect("plain data always has a JSON text"))
+        Self(serde_json::value::to_raw_value(value).expect("plain data always has a JSON text").into())
     }
 
     /// `null`.
     pub fn null() -> Self {
-        Self(RawValue::NULL.to_owned())
+        Self(RawValue::NULL.to_owned().into())
     }
 
     /// `{}`.
     pub fn empty_object() -> Self {
-        Self::from_text("{}".into()).expect("an empty object is JSON")
+        static EMPTY: LazyLock<Json> = LazyLock::new(|| Json::from_text("{}".into()).expect("an empty object is JSON"));
+        EMPTY.clone()
     }
 
     /// The JSON text, as it came in.

@@ -110,6 +110,11 @@ impl VirtualShard {
         }
     }
 
+    /// What the engine of such a shard knows of its installation.
+    pub fn context(limits: Limits) -> EngineContext {
+        engine_context(limits)
+    }
+
     /// The limits of plans.
     pub fn limits(&self) -> &Limits {
         &self.state.context.limits

@@ -165,11 +165,9 @@ pub(super) fn track_in_flight(
     let mut stopped = Vec::new();
     for record in records {
         let Event::Step { step, event, .. } = &record.event else { continue };
-        let Some(index) = state.step_index(step) else { continue };
         if let StepEvent::Queued(queued) = event {
-            if queued.agent_type.as_str().is_empty() {
-                continue;
-            }
+            let sent = state.step_index(step).filter(|_| !queued.agent_type.as_str().is_empty());
+            let Some(index) = sent else { continue };
             in_flight.insert((slot, index), queued.agent_type.clone());
             if let Some(in_use) = namespaces.as_deref_mut() {
                 in_use.add_step(&state.namespace());
@@ -181,6 +179,7 @@ pub(super) fn track_in_flight(
                 }
             }
         } else if event.frees_worker()
+            && let Some(index) = state.step_index(step)
             && let Some(agent_type) = in_flight.remove(&(slot, index))
             && let Some(count) = outstanding.get_mut(&agent_type)
         {

@@ -198,9 +198,8 @@ impl ShardState {
     /// Whether a recovered plan has effects that are due.
     pub fn is_busy(&self, slot: Slot) -> bool {
         let state = &self.plans[&slot].state;
-        let waits = |effect: &Effect| {
-            matches!(effect, Effect::Timer(_, due) if due.is_none_or(|due| due > self.now_ms))
-        };
+        let waits =
+            |effect: &Effect| matches!(effect, Effect::Timer(_, due) if due.is_none_or(|due| due > self.now_ms));
         let pending = pending(state, &self.context);
         pending.has_requests() || !pending.effects.iter().all(waits)
     }
