@@ -71,7 +71,7 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
     }
     let dev =
         banner::BannerFacts { args, settings: &settings, store: &store, model: &model, metrics: running.metrics() };
-    let programs = programs::Programs::new(&args.programs, &settings, store.broker.clone(), &clock, &api)?;
+    let programs = programs::Programs::new(&args.programs, &settings, store.broker.clone(), &clock, &api).await?;
     banner::print(screen, &dev, &cards, &client).await?;
     let served = async {
         let exit = serve(screen, args, &client, demo_agents.as_ref(), &mut signals).await;

@@ -27,12 +27,20 @@ use crate::roles::bridge;
 const FILE_CHECK: Duration = Duration::from_millis(300);
 /// How long a program may take to end.
 const END_MAX: Duration = Duration::from_secs(4);
+/// The interpreter of JavaScript.
+const NODE: &str = "node";
 /// The variable with the address of the socket: the packages connect to it and start no worker.
 const BRIDGE: &str = "GOALMILL_BRIDGE";
 
+/// A file of `--agent`, and the command that runs it.
+struct ProgramFile {
+    path: PathBuf,
+    command: Vec<String>,
+}
+
 /// The programs of `--agent`.
 pub struct Programs {
-    files: Vec<PathBuf>,
+    files: Vec<ProgramFile>,
     settings: Settings,
     broker: Arc<dyn Broker>,
     clock: Clock,
@@ -45,8 +53,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Checks the files.
-    pub fn new(
+    /// Checks the files, and finds their interpreters.
+    pub async fn new(
         files: &[PathBuf],
         settings: &Settings,
         broker: Arc<dyn Broker>,
@@ -57,8 +65,12 @@ impl Programs {
             let message = format!("there is no file `{}`", missing.display());
             return Err(Failed::new(Exit::Usage, message).help("name a program with agents: --agent worker.py"));
         }
+        let mut found = Vec::new();
+        for path in files {
+            found.push(ProgramFile { path: path.clone(), command: command(path).await? });
+        }
         Ok(Self {
-            files: files.to_vec(),
+            files: found,
             settings: settings.clone(),
             broker,
             clock: clock.clone(),
@@ -80,10 +92,10 @@ impl Programs {
     }
 
     /// Runs one program, and again whenever its file changes.
-    async fn keep(&self, screen: &Screen, n: usize, file: &Path) {
-        let name = file.display();
+    async fn keep(&self, screen: &Screen, n: usize, file: &ProgramFile) {
+        let name = file.path.display();
         while !self.stop.is_cancelled() {
-            let seen = modified(file);
+            let seen = modified(&file.path);
             let ended = self.run_once(screen, n, file, seen).await;
             match ended {
                 _ if self.stop.is_cancelled() => return,
@@ -92,7 +104,7 @@ impl Programs {
                 Err(error) => screen.note(format!("{name} cannot be started: {error}")),
             }
             tokio::select! {
-                () = changed(file, seen) => {}
+                () = changed(&file.path, seen) => {}
                 () = self.stop.cancelled() => {}
             }
         }
@@ -103,7 +115,7 @@ impl Programs {
         &self,
         screen: &Screen,
         n: usize,
-        file: &Path,
+        file: &ProgramFile,
         seen: Option<SystemTime>,
     ) -> io::Result<Option<ExitStatus>> {
         let place = self.folder.path().join(format!("{n}.sock"));
@@ -113,11 +125,11 @@ impl Programs {
         let group = ProcessGroup::of(&child);
         let status = {
             let mut waiting = std::pin::pin!(child.wait());
-            let mut connecting = std::pin::pin!(self.accept(screen, file, &listener));
+            let mut connecting = std::pin::pin!(self.accept(screen, &file.path, &listener));
             tokio::select! {
                 status = &mut waiting => Some(status?),
                 () = &mut connecting => None,
-                () = changed(file, seen) => None,
+                () = changed(&file.path, seen) => None,
                 () = self.stop.cancelled() => None,
             }
         };
@@ -129,9 +141,8 @@ impl Programs {
         Ok(status)
     }
 
-    fn spawn(&self, file: &Path, place: &Path) -> io::Result<Child> {
-        let line: Vec<String> = command(file);
-        let line = goalmill_launcher::supervised(&line);
+    fn spawn(&self, file: &ProgramFile, place: &Path) -> io::Result<Child> {
+        let line = goalmill_launcher::supervised(&file.command);
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]).env(BRIDGE, place).env("GOALMILL_SERVER", &self.api).env("PYTHONUNBUFFERED", "1");
         command.process_group(0).kill_on_drop(goalmill_launcher::program().is_none());
@@ -163,18 +174,31 @@ impl Programs {
 }
 
 /// How a file is run: by the interpreter of its language, or by itself.
-fn command(file: &Path) -> Vec<String> {
+async fn command(file: &Path) -> Result<Vec<String>, Failed> {
     let path = file.display().to_string();
-    let interpreter = match file.extension().and_then(OsStr::to_str) {
-        Some("py") => Some("python3"),
-        Some("js" | "mjs" | "cjs" | "ts" | "mts") => Some("node"),
-        Some(_) | None => None,
-    };
-    match interpreter {
-        Some(interpreter) => vec![interpreter.into(), path],
-        None if path.contains('/') => vec![path],
-        None => vec![format!("./{path}")],
+    Ok(match file.extension().and_then(OsStr::to_str) {
+        Some("py") => vec!["python3".into(), path],
+        Some("js" | "mjs" | "cjs") => vec![NODE.into(), path],
+        Some("ts" | "mts") => [type_stripping_node(&path).await?, vec![path]].concat(),
+        Some(_) | None if path.contains('/') => vec![path],
+        Some(_) | None => vec![format!("./{path}")],
+    })
+}
+
+/// Node.js as a command that runs TypeScript: by itself since 22.18 and 23.6, with an option since 22.6.
+async fn type_stripping_node(file: &str) -> Result<Vec<String>, Failed> {
+    let output = Command::new(NODE).arg("--version").output().await;
+    let version = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let mut parts = version.trim_start_matches('v').split('.').map_while(|part| part.parse::<u32>().ok());
+    let number = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if number < (22, 6) {
+        let found = if version.is_empty() { "there is no `node`".into() } else { format!("`node` is {version}") };
+        let message = format!("`{file}` needs Node.js 22.6 or later, which runs TypeScript, and {found}");
+        return Err(Failed::new(Exit::Usage, message)
+            .help("compile the file, and name the one in JavaScript: --agent worker.mjs"));
     }
+    let is_option = number < (22, 18) || ((23, 0)..(23, 6)).contains(&number);
+    Ok(if is_option { vec![NODE.into(), "--experimental-strip-types".into()] } else { vec![NODE.into()] })
 }
 
 fn modified(file: &Path) -> Option<SystemTime> {
