@@ -22,6 +22,7 @@ use goalmill_common::random::Random;
 
 pub mod executor;
 
+mod call_store;
 mod cancel;
 mod connection;
 mod drain;
@@ -32,7 +33,6 @@ mod metrics;
 mod payload;
 mod progress;
 mod pull;
-mod recorded_calls;
 mod report;
 mod run;
 mod serve;

@@ -6,32 +6,24 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use goalmill_common::call::{CallWait, CallWaitKind, SuspendedCall};
-use goalmill_common::callback;
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::json_limits;
 use goalmill_common::report::{Report, What};
-use goalmill_common::task::Task;
 use tokio::time::Instant;
 
-use crate::executor::ExecutionResult;
+use crate::call_store::AssignmentCalls;
+use crate::executor::{ExecutionEnd, ExecutionResult, RecordedCalls, check_result};
 use crate::held_tasks::{Assignment, StopReason};
 use crate::payload;
-use crate::recorded_calls::RecordedCalls;
 use crate::worker::{Served, Worker};
 
 /// Time that a stopped execution has to clean up, in milliseconds.
 const CLEAN_UP_MS: u64 = 100;
 
-/// How an execution ended.
-enum RunEnd {
-    Ok(ExecutionResult),
-    Failed(Failure),
-    /// A call waits. The result has what the attempt used up beside its recorded calls.
-    Suspended(SuspendedCall, ExecutionResult),
-    /// Stopped from outside; [`Assignment::stopped`] has the reason.
-    Interrupted,
-}
+/// How an attempt ended; `None` if it was stopped from outside, for the reason of [`Assignment::stopped`].
+type RunEnd = Option<ExecutionEnd>;
+
+/// The calls of an attempt of this worker.
+type AttemptCalls<'a> = RecordedCalls<'a, AssignmentCalls<'a>>;
 
 /// Runs one attempt and reports it.
 pub(crate) async fn run(worker: Arc<Worker>, assignment: Arc<Assignment>, serial: u64) {
@@ -50,8 +42,8 @@ pub(crate) async fn run(worker: Arc<Worker>, assignment: Arc<Assignment>, serial
 async fn wait_turn(worker: &Worker, served: &Served, assignment: &Assignment) -> Option<RunEnd> {
     tokio::select! {
         biased;
-        turn = served.throttle.wait_turn(&worker.random) => turn.err().map(RunEnd::Failed),
-        () = assignment.cancelled.cancelled() => Some(RunEnd::Interrupted),
+        turn = served.throttle.wait_turn(&worker.random) => turn.err().map(failed),
+        () = assignment.cancelled.cancelled() => Some(None),
     }
 }
 
@@ -62,13 +54,12 @@ async fn begin(worker: &Worker, served: &Served, assignment: &Assignment) -> Run
     // A stream entry's id begins with the time at which Redis added it.
     let (sent_ms, _) = assignment.entry.parts();
     served.metrics.wait_seconds.record(now_ms.saturating_sub(sent_ms) as f64 / 1_000.0);
-    let calls = RecordedCalls::new(worker, assignment);
+    let calls = RecordedCalls::new(&assignment.task, AssignmentCalls { worker, assignment });
     let completion = execute(worker, served, assignment, &calls).await;
     served.metrics.run_seconds.record(begun.elapsed().as_secs_f64());
     match &completion {
-        RunEnd::Ok(result) => served.throttle.record(begun, result.failure.as_ref()),
-        RunEnd::Failed(failure) => served.throttle.record(begun, Some(failure)),
-        RunEnd::Suspended(..) | RunEnd::Interrupted => {}
+        Some(ExecutionEnd::Suspended(..)) | None => {}
+        Some(end) => served.throttle.record(begun, end.failure()),
     }
     completion
 }
@@ -76,7 +67,7 @@ async fn begin(worker: &Worker, served: &Served, assignment: &Assignment) -> Run
 /// Executes within the time limit.
 ///
 /// The work is polled first, so that an immediate result needs no timer.
-async fn execute(worker: &Worker, served: &Served, assignment: &Assignment, calls: &RecordedCalls<'_>) -> RunEnd {
+async fn execute(worker: &Worker, served: &Served, assignment: &Assignment, calls: &AttemptCalls<'_>) -> RunEnd {
     let task = &assignment.task;
     let work = AssertUnwindSafe(execute_task(worker, served, assignment, calls)).catch_unwind();
     let mut work = std::pin::pin!(work);
@@ -85,63 +76,44 @@ async fn execute(worker: &Worker, served: &Served, assignment: &Assignment, call
         result = &mut work => result,
         () = assignment.cancelled.cancelled() => {
             drop(tokio::time::timeout(Duration::from_millis(CLEAN_UP_MS), work).await);
-            return RunEnd::Interrupted;
+            return None;
         }
         () = tokio::time::sleep(Duration::from_millis(task.timeout_ms)) => {
             assignment.cancelled.cancel();
             let ended = tokio::time::timeout(Duration::from_millis(CLEAN_UP_MS), work).await;
             if assignment.stopped().is_some() {
-                return RunEnd::Interrupted;
+                return None;
             }
             let message = format!("the attempt took longer than its limit of {} ms", task.timeout_ms);
             let failure = Failure::new(FailureClass::Timeout, "STEP_TIMEOUT", message);
             // What it has used up until then counts.
             return match ended {
                 Ok(Ok(Ok(result))) if result.failure.is_some() => {
-                    RunEnd::Ok(ExecutionResult { failure: Some(failure), ..result })
+                    Some(ExecutionEnd::Ok(ExecutionResult { failure: Some(failure), ..result }))
                 }
-                Ok(_) | Err(_) => RunEnd::Failed(failure),
+                Ok(_) | Err(_) => failed(failure),
             };
         }
     };
     match result {
-        _ if assignment.stopped().is_some() => RunEnd::Interrupted,
-        Ok(result) => {
-            let suspended = calls.suspended().filter(|_| result.as_ref().map_or(true, |end| end.failure.is_some()));
-            match (suspended, result) {
-                (Some(call), result) => RunEnd::Suspended(call, result.unwrap_or_default()),
-                (None, Ok(outcome)) if is_accepted(task, &outcome) => RunEnd::Suspended(callback_call(), outcome),
-                (None, Ok(outcome)) => RunEnd::Ok(outcome),
-                (None, Err(failure)) => RunEnd::Failed(failure),
-            }
-        }
-        Err(panic) => RunEnd::Failed(panicked(panic.as_ref())),
+        _ if assignment.stopped().is_some() => None,
+        Ok(result) => Some(ExecutionEnd::new(task, calls.suspended(), result)),
+        Err(panic) => failed(panicked(panic.as_ref())),
     }
-}
-
-/// Whether the agent has accepted the task, and its callback brings the outcome.
-fn is_accepted(task: &Task, outcome: &ExecutionResult) -> bool {
-    task.callback.is_some() && outcome.failure.is_none() && callback::is_accepted(&outcome.outputs)
-}
-
-/// What waits is the whole attempt, and no call of it.
-fn callback_call() -> SuspendedCall {
-    let wait = CallWait::new(CallWaitKind::Callback, "");
-    SuspendedCall { n: 0, name: "callback".into(), inputs: None, wait }
 }
 
 async fn execute_task(
     worker: &Worker,
     served: &Served,
     assignment: &Assignment,
-    calls: &RecordedCalls<'_>,
+    calls: &AttemptCalls<'_>,
 ) -> Result<ExecutionResult, Failure> {
     let (task, progress, cancelled) = (&assignment.task, &assignment.progress, &assignment.cancelled);
     let outcome = match payload::resolve_references(worker, task).await? {
         Some(resolved) => served.executor.execute_with_calls(&resolved, progress, calls, cancelled).await?,
         None => served.executor.execute_with_calls(task, progress, calls, cancelled).await?,
     };
-    check_outcome(&outcome, worker.limits().nesting_max)?;
+    check_result(&outcome, worker.limits().nesting_max)?;
     if outcome.failure.is_some() {
         return Ok(outcome);
     }
@@ -149,27 +121,8 @@ async fn execute_task(
     payload::offload_outputs(worker, task, outcome).await.map_err(Failure::with_unknown_outcome)
 }
 
-/// Refuses an outcome that cannot be read back from the plan's log.
-fn check_outcome(outcome: &ExecutionResult, nesting_max: usize) -> Result<(), Failure> {
-    let parts = [
-        ("/outputs", Some(&outcome.outputs)),
-        ("/adjustments", outcome.adjustments.as_ref()),
-        ("/sub_plan", outcome.sub_plan.as_ref()),
-    ];
-    let invalid = |wrong: &dyn std::fmt::Display| {
-        Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the agent's answer is not valid {wrong}"))
-    };
-    for (field, json) in parts {
-        if let Some(Err(wrong)) = json.map(|json| json_limits::check_json(json, nesting_max)) {
-            return Err(invalid(&json_limits::JsonLimitError {
-                pointer: format!("{field}{}", wrong.pointer),
-                ..wrong
-            }));
-        }
-    }
-    json_limits::check_split(outcome.usage).map_err(|wrong| invalid(&wrong))?;
-    json_limits::check_measures(&outcome.measures).map_err(|wrong| invalid(&wrong))?;
-    json_limits::check_usage(Some(outcome.cost), Some(outcome.tokens)).map_err(|wrong| invalid(&wrong))
+fn failed(failure: Failure) -> RunEnd {
+    Some(ExecutionEnd::Failed(failure))
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
@@ -178,21 +131,19 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
     Failure::new(FailureClass::Transient, "EXECUTOR_PANIC", message).with_unknown_outcome()
 }
 
-/// Makes a report one of a failed attempt.
-fn fail_report(served: &Served, assignment: &Assignment, report: &mut Report, failure: Failure) {
-    served.metrics.failed(failure.class).increment(1);
-    tracing::debug!(
-        plan_id = %assignment.task.plan, step_id = %assignment.task.step, trace_id = assignment.task.trace_id(),
-        "attempt {} of step `{}` failed with `{}`", assignment.task.attempt, assignment.task.step, failure.code
-    );
-    report.what = if failure.class == FailureClass::Lost { What::Lost } else { What::Failed };
-    report.failure = Some(failure);
-}
-
-fn set_usage(report: &mut Report, result: &ExecutionResult) {
-    report.cost = (result.cost > 0.0).then_some(result.cost);
-    report.tokens = (result.tokens > 0).then_some(result.tokens);
-    report.usage = result.usage;
+/// Counts the end of an attempt.
+fn count(served: &Served, assignment: &Assignment, end: &ExecutionEnd) {
+    match end.failure() {
+        Some(failure) => {
+            served.metrics.failed(failure.class).increment(1);
+            tracing::debug!(
+                plan_id = %assignment.task.plan, step_id = %assignment.task.step, trace_id = assignment.task.trace_id(),
+                "attempt {} of step `{}` failed with `{}`", assignment.task.attempt, assignment.task.step, failure.code
+            );
+        }
+        None if matches!(end, ExecutionEnd::Ok(_)) => served.metrics.completed.increment(1),
+        None => {}
+    }
 }
 
 /// The final report on an attempt; `None` when another worker has the task.
@@ -200,33 +151,12 @@ fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, compl
     let mut report = assignment.report(&worker.id, What::Completed);
     report.finished_ms = Some(worker.clock.now_ms());
     match completion {
-        RunEnd::Ok(outcome) => {
-            set_usage(&mut report, &outcome);
-            match outcome.failure {
-                Some(failure) => fail_report(served, assignment, &mut report, failure),
-                None => {
-                    served.metrics.completed.increment(1);
-                    report.outputs = Some(outcome.outputs);
-                    report.sub_plan = outcome.sub_plan;
-                    report.sub_plans = report.sub_plan.as_ref().map(|_| served.sub_plans.clone()).unwrap_or_default();
-                }
-            }
-            if outcome.partial && report.failure.is_none() {
-                report.what = What::PartialSuccess;
-                report.errors = outcome.errors;
-            }
-            report.suggested_adjustments = outcome.suggested_adjustments;
-            report.currency = outcome.currency;
-            report.measures = outcome.measures;
-            report.adjustments = outcome.adjustments;
+        Some(end) => {
+            count(served, assignment, &end);
+            end.fill(&mut report);
+            report.sub_plans = report.sub_plan.as_ref().map(|_| served.sub_plans.clone()).unwrap_or_default();
         }
-        RunEnd::Failed(failure) => fail_report(served, assignment, &mut report, failure),
-        RunEnd::Suspended(call, used) => {
-            set_usage(&mut report, &used);
-            report.what = What::Suspended;
-            report.suspended = Some(Box::new(call));
-        }
-        RunEnd::Interrupted => match assignment.stopped() {
+        None => match assignment.stopped() {
             Some(StopReason::LeaseLost) => {
                 served.metrics.lost.increment(1);
                 return None;

@@ -8,7 +8,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
 use goalmill_worker::executor::command::{CommandExecutor, CommandSettings};
-use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
+use goalmill_worker::executor::{ExecutionEnd, Executor, Progress};
 
 use crate::exit::{Exit, Failed};
 
@@ -43,40 +43,15 @@ impl AgentCommands {
 
     /// Runs the program of a task, for at most the real time that the task allows.
     pub async fn report(&self, task: &Task) -> Report {
-        let report = |what| Report::on(task, task.agent_type.clone(), "0-0".into(), "test".into(), what);
-        let Some(executor) = self.0.get(task.agent_type.as_str()) else { return report(What::Released) };
+        let mut report = Report::on(task, task.agent_type.clone(), "0-0".into(), "test".into(), What::Released);
+        let Some(executor) = self.0.get(task.agent_type.as_str()) else { return report };
         let (progress, cancelled) = (Progress::default(), Default::default());
         let work = executor.execute(task, &progress, &cancelled);
         let limit = Duration::from_millis(task.timeout_ms);
         let result = tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
             Err(Failure::new(FailureClass::Timeout, "STEP_TIMEOUT", "the program ran for longer than the step may"))
         });
-        match result {
-            Ok(result) => ended(report(What::Completed), result),
-            Err(failure) => Report { failure: Some(failure), ..report(What::Failed) },
-        }
-    }
-}
-
-fn ended(report: Report, result: ExecutionResult) -> Report {
-    let what = match (&result.failure, result.partial) {
-        (Some(_), _) => What::Failed,
-        (None, true) => What::PartialSuccess,
-        (None, false) => What::Completed,
-    };
-    Report {
-        what,
-        outputs: Some(result.outputs).filter(|_| what != What::Failed),
-        failure: result.failure,
-        cost: Some(result.cost),
-        tokens: Some(result.tokens),
-        usage: result.usage,
-        currency: result.currency,
-        measures: result.measures,
-        errors: result.errors,
-        suggested_adjustments: result.suggested_adjustments,
-        adjustments: result.adjustments,
-        sub_plan: result.sub_plan,
-        ..report
+        ExecutionEnd::new(task, None, result).fill(&mut report);
+        report
     }
 }

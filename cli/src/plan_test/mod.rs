@@ -67,7 +67,7 @@ struct TestReport<'a> {
 pub async fn run(screen: &Screen, args: &TestArgs) -> CommandResult {
     let limits = settings(args.config.as_deref(), &[])?.settings.limits;
     if args.stdio {
-        return stdio::run(&limits).await;
+        return Box::pin(stdio::run(&limits)).await;
     }
     if let Some(log) = &args.from_log {
         return from_log::run(screen, args, log, limits).await;

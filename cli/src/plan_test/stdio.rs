@@ -1,45 +1,42 @@
-//! `test --stdio`: the mode of test kits. One JSON object per line: `run` in, then `task` out and `report` in, `result` out.
+//! `test --stdio`: the mode of test kits. They exchange the frames of the bridge, beside `run` and `result`.
 
-use std::io::{BufRead, Read, Write};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
-use goalmill_common::limits::Limits;
-use goalmill_common::number::to_usize;
-use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::report::Report;
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use goalmill_bridge::{Bridge, FRAME_BYTES_MAX};
+use goalmill_common::call::RecordedCall;
+use goalmill_common::failure::Failure;
+use goalmill_common::id::AgentType;
+use goalmill_common::json::Json;
+use goalmill_common::limits::{Limits, TaskLimits};
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
 use goalmill_plan::document::{self, Format as DraftFormat};
 use goalmill_testkit::{Progress, RunError, RunOutcome, TestRun, parse_test, prepare_submission};
-use serde::{Deserialize, Serialize};
+use goalmill_worker::executor::{self, CallStore, ExecutionEnd, Executor, RecordedCalls, check_result};
+use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio_util::sync::CancellationToken;
 
 use super::read_plans;
-use crate::exit::{CommandResult, Exit, Failed};
+use crate::exit::{CommandResult, Failed};
+use crate::roles::bridge;
 
-/// Longest line, in bytes.
-const LINE_BYTES_MAX: u64 = 64 << 20;
-/// Agent types that a kit serves, at most.
-const SERVED_MAX: usize = 1_000;
-/// The entry of a task on no stream.
+/// The worker and the entry of the tasks.
+const WORKER: &str = "test";
 const NO_ENTRY: &str = "0-0";
 
-/// What a kit sends.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum KitMessage {
-    /// A test as in a file, with the agent types that the kit serves in `serve`.
-    Run(Value),
-    /// About a task, as a worker appends it.
-    Report(Box<Report>),
-}
-
-/// What a kit gets.
+/// The answer to a `run`.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-enum KitAnswer<'a> {
-    Task(&'a Task),
+enum KitAnswer {
     Result(Box<KitResult>),
-    Error(&'a Problem),
+    Error(Box<Problem>),
 }
 
 #[derive(Serialize)]
@@ -51,83 +48,37 @@ struct KitResult {
 }
 
 pub async fn run(limits: &Limits) -> CommandResult {
-    let mut lines = std::io::stdin().lock();
-    while let Some(line) = next_line(&mut lines)? {
-        match parse_message(&line, limits) {
-            Ok(KitMessage::Run(test)) => match serve(test, limits, &mut lines).await? {
-                Ok(result) => send(&KitAnswer::Result(Box::new(result)))?,
-                Err(problem) => send(&KitAnswer::Error(&problem))?,
-            },
-            // The report of an attempt that the end of its plan has stopped.
-            Ok(KitMessage::Report(_)) => {}
-            Err(problem) => send(&KitAnswer::Error(&problem))?,
-        }
-    }
-    Ok(Exit::Done)
-}
-
-/// Runs one plan; the outer error ends the process.
-async fn serve(
-    mut test: Value,
-    limits: &Limits,
-    lines: &mut impl BufRead,
-) -> Result<Result<KitResult, Problem>, Failed> {
-    let served = match take_served(&mut test) {
-        Ok(served) => served,
-        Err(problem) => return Ok(Err(problem)),
-    };
-    let started = parse_test(&test).and_then(|test| {
-        let (plan, stored) = read_plans("-", &test, limits).map_err(|failed| vec![invalid("/plan", &failed)])??;
-        Ok((prepare_submission(&test, plan, &stored, limits)?, test))
-    });
-    let (submit, test) = match started {
-        Ok(started) => started,
-        Err(issues) => {
-            return Ok(Err(Problem::new(ErrorCode::InvalidRequest, "the run is refused").with_errors(issues)));
-        }
-    };
-    let mut run = match TestRun::start(&test, submit, limits.clone(), &served, None) {
-        Ok(run) => run,
-        Err(error) => return Ok(Err(problem_of(error))),
-    };
-    loop {
-        match run.advance().await {
-            Ok(Progress::Ended) => break,
-            Ok(Progress::Tasks(tasks)) => tasks.iter().try_for_each(|task| send(&KitAnswer::Task(task)))?,
-            Err(error) => return Ok(Err(problem_of(error))),
-        }
-        let Some(line) = next_line(lines)? else {
-            return Err(Failed::other("standard input ended before the plan"));
+    let program = bridge::connect().await?;
+    let link = program.link();
+    link.send_ready(WORKER, limits.nesting_max);
+    while let Some(test) = link.next_run().await {
+        let result = match start(&test, &program, limits) {
+            Ok(run) => serve(run, &program, limits).await,
+            Err(problem) => Err(problem),
         };
-        match parse_message(&line, limits) {
-            Ok(KitMessage::Report(report)) => {
-                run.report(*report);
-            }
-            Ok(KitMessage::Run(_)) => {
-                send(&KitAnswer::Error(&Problem::new(ErrorCode::NotAllowed, "a plan runs already: send its reports")))?;
-            }
-            Err(problem) => send(&KitAnswer::Error(&problem))?,
-        }
+        link.send(&match result {
+            Ok(result) => KitAnswer::Result(Box::new(result)),
+            Err(problem) => KitAnswer::Error(Box::new(problem)),
+        });
     }
-    let raw = |line: String| RawValue::from_string(line).expect("a line of a log is JSON");
-    let events = run.log().iter().map(|record| raw(record.to_line())).collect();
-    Ok(Ok(KitResult { outcome: run.outcome(), events }))
+    bridge::ended(&program)
 }
 
-fn take_served(test: &mut Value) -> Result<Vec<String>, Problem> {
-    let served = test.as_object_mut().and_then(|fields| fields.remove("serve")).unwrap_or_else(|| json!([]));
-    let served: Vec<String> = serde_json::from_value(served).map_err(|error| {
-        Problem::new(ErrorCode::InvalidRequest, format!("`serve` is no list of agent types: {error}"))
-    })?;
-    if served.len() > SERVED_MAX {
-        let detail = format!("`serve` names {} agent types, at most {SERVED_MAX} are served", served.len());
-        return Err(Problem::new(ErrorCode::InvalidRequest, detail));
-    }
-    Ok(served)
+/// Submits the plan of a test. It is read as strictly as documents are: bounded, and no field twice.
+fn start(test: &Json, program: &Bridge, limits: &Limits) -> Result<TestRun, Problem> {
+    let refused = |issues| Problem::new(ErrorCode::InvalidRequest, "the run is refused").with_errors(issues);
+    let longest = Limits { plan_bytes_max: FRAME_BYTES_MAX, ..limits.clone() };
+    let test = document::read(test.text().as_bytes(), DraftFormat::Json, &longest).map_err(refused)?;
+    let test = parse_test(&test).map_err(refused)?;
+    let plans = read_plans("-", &test, limits).map_err(|failed| refused(vec![invalid("/plan", &failed)]))?;
+    let (plan, stored) = plans.map_err(refused)?;
+    let submit = prepare_submission(&test, plan, &stored, limits).map_err(refused)?;
+    let served: Vec<String> = program.hello.agents.iter().map(|card| card.agent_type.to_string()).collect();
+    TestRun::start(&test, submit, limits.clone(), &served, None).map_err(problem_of)
 }
 
-fn invalid(pointer: &str, failed: &Failed) -> goalmill_common::problem::Issue {
-    goalmill_common::problem::Issue {
+fn invalid(pointer: &str, failed: &Failed) -> Issue {
+    Issue {
         code: "INVALID_VALUE".into(),
         pointer: pointer.into(),
         detail: failed.message.clone(),
@@ -142,42 +93,101 @@ fn problem_of(error: RunError) -> Problem {
     }
 }
 
-/// Reads a message as strictly as documents are read: bounded, and no field twice. A report without an `entry` has none.
-fn parse_message(line: &str, limits: &Limits) -> Result<KitMessage, Problem> {
-    let limits = Limits { plan_bytes_max: to_usize(LINE_BYTES_MAX), ..limits.clone() };
-    let mut value = document::read(line.as_bytes(), DraftFormat::Json, &limits)
-        .map_err(|issues| Problem::new(ErrorCode::InvalidJson, "the line cannot be read").with_errors(issues))?;
-    if let Some(report) = value.get_mut("report").and_then(Value::as_object_mut) {
-        report.entry("entry").or_insert_with(|| NO_ENTRY.into());
-        report.entry("worker").or_insert_with(|| "test".into());
-    }
-    serde_json::from_value(value).map_err(|error| {
-        let detail = format!("a line is `{{\"run\": …}}` or `{{\"report\": …}}`: {error}");
-        Problem::new(ErrorCode::InvalidRequest, detail)
-    })
-}
-
-fn next_line(lines: &mut impl BufRead) -> Result<Option<String>, Failed> {
+/// Runs one plan to its end. The program gets a task for each of its slots.
+async fn serve(mut run: TestRun, program: &Bridge, limits: &Limits) -> Result<KitResult, Problem> {
+    let executors = program.executors();
+    let slots = program.hello.slots.max(1) as usize;
+    let (sender, mut reports) = unbounded_channel();
+    let (mut waiting, mut running) = (VecDeque::new(), FuturesUnordered::new());
+    let mut stops = BTreeMap::<_, CancellationToken>::new();
     loop {
-        let mut line = String::new();
-        let read = lines.by_ref().take(LINE_BYTES_MAX + 1).read_line(&mut line)?;
-        if read as u64 > LINE_BYTES_MAX {
-            return Err(Failed::invalid(format!("a line has more than {LINE_BYTES_MAX} bytes")));
+        match run.advance().await.map_err(problem_of)? {
+            Progress::Ended => break,
+            Progress::Tasks(tasks) => waiting.extend(tasks),
         }
-        if read == 0 {
-            return Ok(None);
+        waiting.retain(|task: &Task| run.is_outstanding(&task.token));
+        stops.retain(|token, stop| {
+            let is_outstanding = run.is_outstanding(token);
+            if !is_outstanding {
+                stop.cancel();
+            }
+            is_outstanding
+        });
+        while running.len() < slots
+            && let Some(task) = waiting.pop_front()
+        {
+            let stop = stops.entry(task.token.clone()).or_default().clone();
+            let calls = KitCalls::new(&task, limits, run.now_ms(), sender.clone());
+            running.push(run_attempt(&executors, task, calls, stop));
         }
-        if !line.trim().is_empty() {
-            return Ok(Some(line));
+        tokio::select! {
+            Some(report) = reports.recv() => {
+                run.report(report);
+            }
+            Some(()) = running.next() => {}
+            () = program.link().ended() => {
+                return Err(Problem::new(ErrorCode::NotAllowed, "the program ended before the plan"));
+            }
         }
+    }
+    let raw = |line: String| RawValue::from_string(line).expect("a line of a log is JSON");
+    let events = run.log().iter().map(|record| raw(record.to_line())).collect();
+    Ok(KitResult { outcome: run.outcome(), events })
+}
+
+/// Runs one attempt as a worker does, without its time limit.
+async fn run_attempt(
+    executors: &BTreeMap<AgentType, Arc<dyn Executor>>,
+    task: Task,
+    store: KitCalls,
+    stop: CancellationToken,
+) {
+    let (mut report, reports, nesting_max) = (store.head.clone(), store.reports.clone(), store.limits.nesting_max);
+    let calls = RecordedCalls::new(&task, store);
+    let executor = executors.get(&task.agent_type).expect("tasks have the agent types of the program");
+    let progress = executor::Progress::default();
+    let result = executor.execute_with_calls(&task, &progress, &calls, &stop).await;
+    let result = result.and_then(|result| check_result(&result, nesting_max).map(|()| result));
+    ExecutionEnd::new(&task, calls.suspended(), result).fill(&mut report);
+    // The reader is there until the end of the run.
+    drop(reports.send(report));
+}
+
+/// The calls of an attempt in virtual time.
+struct KitCalls {
+    limits: TaskLimits,
+    now_ms: u64,
+    head: Report,
+    reports: UnboundedSender<Report>,
+}
+
+impl KitCalls {
+    fn new(task: &Task, limits: &Limits, now_ms: u64, reports: UnboundedSender<Report>) -> Self {
+        let head = Report::on(task, task.agent_type.clone(), NO_ENTRY.into(), WORKER.into(), What::Call);
+        Self { limits: TaskLimits::from(limits), now_ms, head, reports }
     }
 }
 
-/// Not by the screen, which cleans texts for terminals.
-fn send(answer: &KitAnswer<'_>) -> Result<(), Failed> {
-    let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, answer).map_err(Failed::other)?;
-    out.write_all(b"\n")?;
-    out.flush()?;
-    Ok(())
+#[async_trait]
+impl CallStore for KitCalls {
+    fn limits(&self) -> TaskLimits {
+        self.limits
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Outcomes of any size stand in the records.
+    async fn load(&self, reference: Json) -> Result<Json, Failure> {
+        Ok(reference)
+    }
+
+    async fn store(&self, outcome: &Json) -> Json {
+        outcome.clone()
+    }
+
+    async fn record(&self, call: RecordedCall) {
+        drop(self.reports.send(Report { call: Some(Box::new(call)), ..self.head.clone() }));
+    }
 }

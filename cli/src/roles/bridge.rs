@@ -27,8 +27,7 @@ const PARENT_CHECK: Duration = Duration::from_secs(1);
 
 pub async fn run(settings: Settings) -> CommandResult {
     let parent = parent_id();
-    let (input, output) = (input().map_err(unusable)?, output().map_err(unusable)?);
-    let bridge = Bridge::connect(input, output).await.map_err(refused)?;
+    let bridge = connect().await?;
     let mut signals = Signals::listen()?;
     let broker = goalmill_broker::redis::connect(&settings.redis).await?;
     let running = start(&bridge, settings, broker, Clock::system()).await?;
@@ -40,6 +39,17 @@ pub async fn run(settings: Settings) -> CommandResult {
         }
     }
     info!("worker {} has ended", running.id());
+    ended(&bridge)
+}
+
+/// Connects to the parent process over the standard streams.
+pub async fn connect() -> Result<Bridge, Failed> {
+    let (input, output) = (input().map_err(unusable)?, output().map_err(unusable)?);
+    Bridge::connect(input, output).await.map_err(refused)
+}
+
+/// What the end of a program means for this one.
+pub fn ended(bridge: &Bridge) -> CommandResult {
     match bridge.link().failure() {
         Some(reason) => Err(Failed::new(Exit::Other, format!("the program cannot be served any more: {reason}"))),
         None => Ok(Exit::Done),
@@ -54,6 +64,9 @@ pub async fn start(
     clock: Clock,
 ) -> Result<RunningWorker, Failed> {
     let (hello, mut worker) = (&bridge.hello, settings.worker);
+    if hello.agents.is_empty() {
+        return Err(Failed::new(Exit::Usage, "the program serves no agents"));
+    }
     worker.slots = hello.slots.max(1);
     worker.agents.clear();
     worker.id = hello.name.clone().unwrap_or(worker.id);
@@ -143,7 +156,7 @@ fn unusable(error: io::Error) -> Failed {
 }
 
 /// A program that cannot be served.
-pub fn refused(error: BridgeError) -> Failed {
+fn refused(error: BridgeError) -> Failed {
     Failed::new(Exit::Usage, error.to_string())
         .help("`goalmill worker --bridge` is started by the packages for Python and TypeScript: see docs/protocol.md")
 }

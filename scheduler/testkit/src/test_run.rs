@@ -135,6 +135,16 @@ impl TestRun {
         self.shard.report(report)
     }
 
+    /// Whether the run waits for the end of an attempt.
+    pub fn is_outstanding(&self, attempt: &AttemptToken) -> bool {
+        self.outstanding.contains(attempt)
+    }
+
+    /// The virtual time, in Unix milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.shard.now_ms()
+    }
+
     /// The log of the submitted plan so far.
     pub fn log(&self) -> &[Record] {
         self.shard.log(0)

@@ -1,8 +1,10 @@
 // One attempt: its durable calls, what stops it, and its end.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Agent } from './agent.js';
 import { Context } from './context.js';
-import { type Failure, Fatal, PartialResult, plain, Retry, Suspended, toError, toFailure } from './errors.js';
+import { type Duration, toMs } from './duration.js';
+import { type Failure, Fatal, PartialResult, plain, Retry, Stopped, Suspended, toError, toFailure } from './errors.js';
 import { checkJson, digest } from './json.js';
 import type { Log } from './log.js';
 import { validate } from './schema.js';
@@ -57,6 +59,18 @@ export interface CallOptions<T> {
   usage?: Usage | ((outcome: T) => Usage);
   /** The most that the call may use up. If the budget has no room for it, the step waits for room. */
   needs?: { tokens?: number; cost?: number };
+  /** Makes the call again in the same attempt, which keeps its slot. `Fatal` is not tried again. */
+  retry?: CallRetry;
+}
+
+/** How often a call is made again, and how long after: at least as long as a `Retry` asks. */
+export interface CallRetry {
+  /** Tries after the first one. */
+  max?: number;
+  /** The first wait (1 s); each further one is twice as long. */
+  initial?: Duration;
+  /** The longest wait (60 s). */
+  maxDelay?: Duration;
 }
 
 /** A task that runs here. */
@@ -69,8 +83,8 @@ export class Attempt {
   private readonly context: Context;
   /** Calls that wait for an answer of the worker, by their numbers. */
   private readonly asked = new Map<number, { resolve(answer: CallAnswer): void; reject(error: Error): void }>();
-  /** Calls whose functions run. */
-  private readonly making = new Set<Promise<unknown>>();
+  /** Calls that have begun, by their promises. */
+  private readonly open = new Map<Promise<unknown>, string>();
   private last = 0;
   /** The end of an attempt that waits, whatever its action does. */
   private waiting: Answer | undefined;
@@ -88,30 +102,44 @@ export class Attempt {
 
   // Calls
 
+  /** Holds a call open: the action must await it. */
+  track<T>(name: string, work: Promise<T>): Promise<T> {
+    const call = work.finally(() => this.open.delete(call));
+    this.open.set(call, name);
+    call.catch(() => {}); // an action that does not wait for it must not end the process
+    return call;
+  }
+
   /** Makes a call, or gives back its recorded outcome. */
   async call<T>(name: string, make: (key: string) => T | Promise<T>, options: CallOptions<T>): Promise<T> {
-    if (options.needs !== undefined) await this.reserve(options.needs);
     const call = this.begin();
+    if (options.needs !== undefined) await this.reserve(call, options.needs);
     const { key, outcome } = await this.ask('call', call, { name: plain(name), inputs: digest(options.inputs) });
     if (key === undefined) return (outcome ?? null) as T;
-    const made = this.make(call, () => make(key)).then((value) => this.record(call, name, value, options.usage));
-    this.making.add(made);
-    try {
-      return await made;
-    } finally {
-      this.making.delete(made);
+    return this.record(call, name, await this.make(call, () => make(key), options.retry), options.usage);
+  }
+
+  /**
+   * Runs the function of a call, and again as `retry` says. A failure for good is recorded; after another one the next try has
+   * the same key.
+   */
+  private async make<T>(call: number, make: () => T | Promise<T>, { max = 0, initial = 1_000, maxDelay = 60_000 }: CallRetry = {}): Promise<T> {
+    for (let wait = toMs(initial), tries = 0; ; wait = Math.min(wait * 2, toMs(maxDelay)), tries += 1) {
+      try {
+        return await make();
+      } catch (thrown) {
+        if (thrown instanceof Fatal) await this.ask('made', call, { error: toFailure(thrown) });
+        else if (tries < max && !(thrown instanceof Suspended || this.signal.aborted)) {
+          await this.pause(Math.max(wait, thrown instanceof Retry ? (thrown.afterMs ?? 0) : 0));
+          continue;
+        } else this.tell('abandoned', { call });
+        throw thrown;
+      }
     }
   }
 
-  /** Runs the function of a call. A failure for good is recorded; after another one the next try has the same key. */
-  private async make<T>(call: number, make: () => T | Promise<T>): Promise<T> {
-    try {
-      return await make();
-    } catch (thrown) {
-      if (thrown instanceof Fatal) await this.ask('made', call, { error: toFailure(thrown) });
-      else this.tell('abandoned', { call });
-      throw thrown;
-    }
+  private async pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.signal }).catch(() => this.signal.throwIfAborted());
   }
 
   /** Records an outcome; gives it as the next attempt will get it: dates are texts, fields without a value are missing. */
@@ -137,10 +165,10 @@ export class Attempt {
     return (await this.ask('wait', this.begin(), { name, inputs: digest(wait), wait })).outcome;
   }
 
-  /** Ends the attempt unless the budget has room for the next call. */
-  private async reserve({ tokens = 0, cost = 0 }: { tokens?: number; cost?: number }): Promise<void> {
+  /** Holds a share of the budget for a call until it is made; ends the attempt if there is no room. */
+  private async reserve(call: number, { tokens = 0, cost = 0 }: { tokens?: number; cost?: number }): Promise<void> {
     checkUsed({ tokens, cost });
-    await this.ask('reserve', this.begin(), { tokens, cost });
+    await this.ask('reserve', call, { tokens, cost });
   }
 
   /** Ends the attempt, whose outcome comes by its callback. */
@@ -156,7 +184,7 @@ export class Attempt {
   }
 
   private async ask(kind: string, call: number, fields: object): Promise<CallAnswer> {
-    if (this.hasEnded) throw new Fatal('the attempt has ended: await every call before you return', { code: 'CALL_AFTER_END' });
+    if (this.hasEnded) throw new Fatal('the attempt has ended: await every call', { code: 'CALL_INVALID' });
     this.signal.throwIfAborted();
     return new Promise((resolve, reject) => {
       this.asked.set(call, { resolve, reject });
@@ -185,7 +213,7 @@ export class Attempt {
 
   /** Stops the attempt: what it returns does not count. */
   stop(failure?: Failure): void {
-    const reason = failure == null ? new Retry('the attempt was stopped', { code: 'STOPPED' }) : toError(failure);
+    const reason = new Stopped(failure?.message, failure?.code);
     this.controller.abort(reason);
     for (const { reject } of this.asked.values()) reject(reason);
     this.asked.clear();
@@ -200,7 +228,17 @@ export class Attempt {
       answer = { error: toFailure(thrown) };
     }
     if (this.waiting !== undefined) await this.callsMade();
+    else if ('outputs' in answer) answer = await this.awaited(answer);
     this.end(this.waiting ?? answer);
+  }
+
+  /** The same end, or a failure if the action has not awaited its calls. */
+  private async awaited(answer: Answer): Promise<Answer> {
+    if (this.open.size > 0) await new Promise(setImmediate); // what has just ended is seen
+    const [name] = this.open.values();
+    if (name === undefined) return answer;
+    const error = new Fatal(`the action ended before its call \`${plain(name)}\`: await every call`, { code: 'CALL_INVALID', effect: 'unknown' });
+    return { error: toFailure(error) };
   }
 
   private async execute(agent: Agent | undefined): Promise<Answer> {
@@ -220,7 +258,7 @@ export class Attempt {
   /** Waits for calls that run beside the one that waits: they would be made again. */
   private async callsMade(): Promise<void> {
     const stopped = new Promise((resolve) => this.signal.addEventListener('abort', resolve));
-    if (!this.signal.aborted) await Promise.race([Promise.allSettled(this.making), stopped]);
+    if (!this.signal.aborted) await Promise.race([Promise.allSettled(this.open.keys()), stopped]);
   }
 
   /** Sends the end, once. */

@@ -106,49 +106,64 @@ export class Context {
    * gets the idempotency key of the call. Other code of the action need not be deterministic.
    */
   call<T>(name: string, make: (key: string) => T | Promise<T>, options: CallOptions<T> = {}): Promise<T> {
-    const made = this.running.call(name, make, options);
-    made.catch(() => {}); // an action that does not wait for it must not end the process
-    return made;
+    return this.running.track(name, this.running.call(name, make, options));
   }
 
   /** Asks a person to agree. The attempt ends; a later one gets the decision. */
-  async approve(text: string, options: { limit?: Duration } = {}): Promise<Decision> {
-    const outcome = await this.running.wait('approve', { for: 'approval', text: plain(text), ...limitOf(options.limit) });
-    return decided<Decision>(outcome);
+  approve(text: string, options: { limit?: Duration } = {}): Promise<Decision> {
+    return this.running.track('approve', this.decide<Decision>('approve', { for: 'approval', text: plain(text), ...limitOf(options.limit) }));
   }
 
   /** Asks a person a question. The attempt ends; a later one gets the answer. */
-  async ask<T = unknown>(text: string, options: { schema?: StandardSchema<any, T> | JsonSchema; limit?: Duration } = {}): Promise<T> {
-    const { schema } = options;
-    const standard = schema !== undefined && '~standard' in schema ? (schema as StandardSchema<any, T>) : undefined;
-    const json = standard === undefined ? schema : jsonSchemaOf(standard, 'input');
-    const wait = { for: 'answer', text: plain(text), schema: json, ...limitOf(options.limit) };
-    const { answer } = decided<{ answer: T }>(await this.running.wait('ask', wait));
-    return standard === undefined ? answer : validate(standard, answer, 'the answer does not fit', 'ANSWER_INVALID');
+  ask<T = unknown>(text: string, options: { schema?: StandardSchema<any, T> | JsonSchema; limit?: Duration } = {}): Promise<T> {
+    return this.running.track('ask', this.answer(text, options));
   }
 
   /** Runs a plan inside the step; its steps read `inputs` as `goal.metadata.inputs`. The attempt ends until the plan has. */
-  async submitPlan<T = any>(
+  submitPlan<T = any>(
     plan: PlanDocument | Record<string, unknown>,
     options: { inputs?: unknown; text?: string; limit?: Duration } = {},
   ): Promise<PlanOutcome<T>> {
-    const document = JSON.parse(JSON.stringify(plan)) as Record<string, unknown>;
-    const text = options.text ?? (typeof document.name === 'string' && document.name !== '' ? document.name : 'a plan of an agent');
-    const wait = { for: 'plan', text: plain(text), plan: document, inputs: options.inputs, ...limitOf(options.limit) };
-    return (await this.running.wait('plan', wait)) as PlanOutcome<T>;
+    return this.running.track('submitPlan', this.submit<T>(plan, options));
   }
 
   /**
    * Waits for an event from outside (`POST /v1/events`, `goalmill event send`); gives its data, or `undefined` after `timeout`.
    * The attempt ends until then: the wait is a plan of one step.
    */
-  async waitEvent<T = unknown>(event: string, options: { key?: string; timeout?: Duration; schema?: JsonSchema } = {}): Promise<T | undefined> {
-    const { key, timeout, schema } = options;
+  waitEvent<T = unknown>(event: string, options: { key?: string; timeout?: Duration; schema?: JsonSchema } = {}): Promise<T | undefined> {
+    return this.running.track('waitEvent', this.receive<T>(event, options));
+  }
+
+  private async answer<T>(text: string, { schema, limit }: { schema?: StandardSchema<any, T> | JsonSchema; limit?: Duration }): Promise<T> {
+    const standard = schema !== undefined && '~standard' in schema ? (schema as StandardSchema<any, T>) : undefined;
+    const json = standard === undefined ? schema : jsonSchemaOf(standard, 'input');
+    const { answer } = await this.decide<{ answer: T }>('ask', { for: 'answer', text: plain(text), schema: json, ...limitOf(limit) });
+    return standard === undefined ? answer : validate(standard, answer, 'the answer does not fit', 'ANSWER_INVALID');
+  }
+
+  private async submit<T>(plan: object, { inputs, text, limit }: { inputs?: unknown; text?: string; limit?: Duration }): Promise<PlanOutcome<T>> {
+    const document = JSON.parse(JSON.stringify(plan)) as Record<string, unknown>;
+    const shown = text ?? (typeof document.name === 'string' && document.name !== '' ? document.name : 'a plan of an agent');
+    const wait = { for: 'plan', text: plain(shown), plan: document, inputs, ...limitOf(limit) };
+    return (await this.running.wait('plan', wait)) as PlanOutcome<T>;
+  }
+
+  private async receive<T>(event: string, { key, timeout, schema }: { key?: string; timeout?: Duration; schema?: JsonSchema }): Promise<T | undefined> {
     const wait = { event, key, schema, ...(timeout !== undefined && { timeout_ms: toMs(timeout), on_timeout: 'skip' }) };
     const plan = { steps: [{ id: 'event', kind: 'wait', wait }] };
-    const outcome = await this.submitPlan<{ event?: T }>(plan, { text: `the event ${event}` });
+    const outcome = await this.submit<{ event?: T }>(plan, { text: `the event ${event}` });
     if (outcome.error != null) throw new Fatal(outcome.error.message, { code: outcome.error.code });
     return outcome.outputs?.event;
+  }
+
+  /** The decision of a person; a `Fatal` if there was none in time. */
+  private async decide<T>(name: string, wait: object): Promise<T> {
+    const outcome = (await this.running.wait(name, wait)) as { error?: { code?: string; message?: string } | string } | null;
+    const error = outcome?.error;
+    if (error == null) return outcome as T;
+    const { code = 'NO_ANSWER', message = 'no decision in time' } = typeof error === 'string' ? { message: error } : error;
+    throw new Fatal(message, { code });
   }
 
   /** The fields of the final report that the attempt has collected. @internal */
@@ -159,12 +174,4 @@ export class Context {
 
 function limitOf(limit: Duration | undefined): { limit_ms?: number } {
   return limit === undefined ? {} : { limit_ms: toMs(limit) };
-}
-
-/** The decision of a person; a `Fatal` if there was none in time. */
-function decided<T>(outcome: unknown): T {
-  const error = (outcome as { error?: { code?: string; message?: string } | string } | null)?.error;
-  if (error == null) return outcome as T;
-  const { code = 'NO_ANSWER', message = 'no decision in time' } = typeof error === 'string' ? { message: error } : error;
-  throw new Fatal(message, { code });
 }

@@ -89,6 +89,15 @@ export class Suspended extends Error {
   }
 }
 
+/** Why an attempt was stopped: the reason of `ctx.cancelled`. @internal */
+export class Stopped extends Retry {
+  override name = 'Stopped';
+
+  constructor(message = 'the attempt was stopped', code = 'STOPPED') {
+    super(message, { code });
+  }
+}
+
 /** Returned instead of outputs when only a part of the work is done. The step's `onPartial` decides what follows. */
 export class PartialResult<T = unknown> {
   readonly errors: Failure[];

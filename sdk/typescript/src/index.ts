@@ -1,7 +1,7 @@
 // Durable agents and plans for Goalmill.
 
 export { Action, agent, Agent, type ActionOptions, type AgentCard, type AgentOptions, type Handler, type PlanInputs, type ReviseInputs } from './agent.js';
-export type { CallOptions } from './attempt.js';
+export type { CallOptions, CallRetry } from './attempt.js';
 export { Client, connect, Run, type ConnectOptions, type Goal, type PlanEvent, type StoredPlan, type SubmitOptions } from './client.js';
 export { Context, type Decision, type PlanOutcome } from './context.js';
 export type { Duration } from './duration.js';

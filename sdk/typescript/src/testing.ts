@@ -2,9 +2,9 @@
 
 import type { Agent } from './agent.js';
 import type { Failure } from './errors.js';
-import { KitAttempt, type KitTask } from './kit_attempt.js';
 import type { Log } from './log.js';
-import { readValues, startProgram } from './program.js';
+import { startProgram } from './program.js';
+import { Bridge } from './worker.js';
 
 /** What happens in a run, as in a file of `goalmill test`. */
 export interface TestOptions {
@@ -57,29 +57,29 @@ export class RunRefused extends Error {
   }
 }
 
-interface KitMessage {
-  task?: KitTask;
-  error?: RunRefused['problem'];
-  result?: Record<string, any>;
-}
-
-/** Runs a plan to its end with agents of this process. */
+/** Runs a plan to its end with agents of this process, one attempt at a time. */
 export async function run(plan: object, agents: Agent[] = [], options: TestOptions = {}): Promise<TestResult> {
   const { mocks, program, log = () => {}, ...rest } = options;
-  const kit = await startProgram(['test', '--stdio'], program);
-  const send = (message: object) => void kit.stdin.write(`${JSON.stringify(message)}\n`);
-  try {
-    send({ run: { ...rest, plan, agents: mocks ?? {}, serve: agents.map(({ name }) => name) } });
-    for await (const { task, error, result } of readValues(kit.stdout) as AsyncIterable<KitMessage>) {
-      if (error !== undefined) throw new RunRefused(error);
-      if (result !== undefined) return toResult(result);
-      const { attempt } = new KitAttempt(task!, log, (report) => send({ report }));
-      void attempt.run(agents.find(({ name }) => name === attempt.task.agent_type));
-    }
-  } finally {
-    kit.stdin.end();
+  const kit = new Kit(agents, log, await startProgram(['test', '--stdio'], program));
+  kit.sendHello({ slots: 1 });
+  kit.send('run', { ...rest, plan, agents: mocks ?? {} });
+  await kit.run();
+  if (kit.problem !== undefined) throw new RunRefused(kit.problem);
+  if (kit.result === undefined) throw new Error('the program `goalmill` has ended before the plan');
+  return toResult(kit.result);
+}
+
+/** The program in the mode of test kits: it has the plan and the time, and gives tasks as a worker does. */
+class Kit extends Bridge {
+  problem: RunRefused['problem'] | undefined;
+  result: Record<string, any> | undefined;
+
+  protected override handle(kind: string, body: any): void {
+    if (kind === 'error') this.problem = body;
+    else if (kind === 'result') this.result = body;
+    else return super.handle(kind, body);
+    this.close();
   }
-  throw new Error('the program `goalmill` has ended before the plan');
 }
 
 function toResult(found: Record<string, any>): TestResult {

@@ -4,7 +4,7 @@
 import type { Agent } from './agent.js';
 import { Attempt, type Link, type Task } from './attempt.js';
 import { type Duration, toMs } from './duration.js';
-import { Fatal, plain } from './errors.js';
+import { Fatal, plain, Stopped, Suspended } from './errors.js';
 import { type Log, writeLog } from './log.js';
 import { connectBridge, type Program, readValues, startProgram } from './program.js';
 
@@ -44,14 +44,13 @@ export async function serve(agents: Agent[], options: ServeOptions = {}): Promis
   if (agents.length === 0) throw new TypeError('a worker needs an agent');
   if (!Number.isSafeInteger(slots) || slots < 1) throw new TypeError('`slots` is a number from 1');
   const drain_ms = options.drain === undefined ? undefined : toMs(options.drain);
-  const hello = { version: FRAMES, package: 'the TypeScript package 0.1.0', agents: agents.map((agent) => agent.card()), slots, name, drain_ms };
   const env = { ...(redis !== undefined && { GOALMILL_REDIS_URL: redis }), ...(prefix !== undefined && { GOALMILL__REDIS__PREFIX: prefix }) };
   const bridge = process.env.GOALMILL_BRIDGE;
-  const worker = new Worker(agents, log, await (bridge ? connectBridge(bridge) : startProgram(['worker', '--bridge'], options.program, env)));
+  const worker = new Bridge(agents, log, await (bridge ? connectBridge(bridge) : startProgram(['worker', '--bridge'], options.program, env)));
   const drain = () => worker.send('drain', {});
   process.on('SIGTERM', drain).on('SIGINT', drain);
   signal?.addEventListener('abort', drain);
-  worker.send('hello', hello);
+  worker.sendHello({ slots, name, drain_ms });
   if (signal?.aborted === true) drain();
   try {
     await worker.run();
@@ -63,15 +62,19 @@ export async function serve(agents: Agent[], options: ServeOptions = {}): Promis
   if (worker.held.size > 0 && signal?.aborted !== true) process.exit(0);
 }
 
-class Worker implements Link {
+/** The agents of this process, and the program that has their tasks: a child process, or the worker of `dev`. @internal */
+export class Bridge implements Link {
   nestingMax = 64;
   /** Attempts whose actions run, by the numbers of their tasks. */
   readonly held = new Map<number, Attempt>();
   private frameMax = Infinity;
-  private readonly agents: Map<string, Agent>;
 
-  constructor(agents: Agent[], readonly log: Log, private readonly child: Program) {
-    this.agents = new Map(agents.map((agent) => [agent.name, agent]));
+  constructor(private readonly agents: Agent[], readonly log: Log, private readonly program: Program) {}
+
+  /** Says what is served. */
+  sendHello(fields: { slots: number; name?: string | undefined; drain_ms?: number | undefined }): void {
+    const agents = this.agents.map((agent) => agent.card());
+    this.send('hello', { version: FRAMES, package: 'the TypeScript package 0.1.0', agents, ...fields });
   }
 
   send(kind: string, body: object): void {
@@ -80,29 +83,45 @@ class Worker implements Link {
     if (line.length > this.frameMax / 3 && Buffer.byteLength(line) > this.frameMax) {
       throw new Fatal(`the frame \`${kind}\` has more than ${this.frameMax} bytes`, { code: 'OUTPUT_TOO_LARGE', effect: 'unknown' });
     }
-    this.child.stdin.write(line);
+    this.program.stdin.write(line);
   }
 
-  /** Serves until the child has ended; throws unless that was a drain. */
+  /** Ends the program. */
+  close(): void {
+    this.program.stdin.end();
+  }
+
+  /** Runs tasks until the program has ended; throws unless that was asked for. */
   async run(): Promise<void> {
+    process.on('unhandledRejection', passStopped);
+    try {
+      await this.serveFrames();
+    } finally {
+      process.off('unhandledRejection', passStopped);
+    }
+  }
+
+  private async serveFrames(): Promise<void> {
     let unreadable: string | undefined;
     try {
-      for await (const frame of readValues(this.child.stdout)) this.handle(frame);
+      for await (const frame of readValues(this.program.stdout)) {
+        const [kind, body] = Object.entries(frame)[0]!;
+        this.handle(kind, body);
+      }
     } catch (error) {
       unreadable = `a frame of the worker process cannot be handled: ${plain(error)}`;
     }
-    this.child.stdin.end();
+    this.close();
     for (const attempt of this.held.values()) attempt.stop();
-    const code = await this.child.ended;
+    const code = await this.program.ended;
     const end = performance.now() + SETTLE_MS;
     while (this.held.size > 0 && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 10));
     if (unreadable !== undefined || code !== 0) {
-      throw new WorkerEnded(unreadable ?? `\`goalmill worker --bridge\` has ended with ${code}: see its log on standard error`);
+      throw new WorkerEnded(unreadable ?? `the program \`goalmill\` has ended with ${code}: see its log on standard error`);
     }
   }
 
-  private handle(frame: Record<string, any>): void {
-    const [kind, body] = Object.entries(frame)[0]!;
+  protected handle(kind: string, body: any): void {
     switch (kind) {
       case 'ready':
         [this.frameMax, this.nestingMax] = [body.frame_bytes_max, body.nesting_max];
@@ -124,6 +143,14 @@ class Worker implements Link {
   private begin(task: Task): void {
     const attempt = new Attempt(task, this);
     this.held.set(task.task, attempt);
-    void attempt.run(this.agents.get(task.agent_type)).finally(() => this.held.delete(task.task));
+    const agent = this.agents.find(({ name }) => name === task.agent_type);
+    void attempt.run(agent).finally(() => this.held.delete(task.task));
   }
+}
+
+/** What ends an attempt is seen by the attempt: code of an action that runs on must not end the process by it. */
+function passStopped(reason: unknown): void {
+  if (reason instanceof Suspended || reason instanceof Stopped) return;
+  // Without another listener the process would end, as it does without this one.
+  if (process.listenerCount('unhandledRejection') === 1) throw reason;
 }

@@ -172,7 +172,7 @@ fn recorded(dir: &Path) -> Result<PathBuf> {
         "events": [{"name": "payment", "at": "2d"}],
         "approvals": [{"step": "book", "after": "1h"}],
     });
-    let mut kit = Kit::start()?;
+    let mut kit = Kit::start(&[])?;
     kit.send(&json!({"run": run}))?;
     let result = kit.next()?;
     assert_eq!(result["result"]["status"], "completed", "{result:#}");
@@ -243,10 +243,15 @@ struct Kit {
 }
 
 impl Kit {
-    fn start() -> Result<Self> {
+    /// - `agents`: agent types that it serves.
+    fn start(agents: &[&str]) -> Result<Self> {
         let mut child = program().args(["test", "--stdio"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = BufReader::new(child.stdout.take().context("it is piped")?);
-        Ok(Self { input: child.stdin.take(), output, child })
+        let mut kit = Self { input: child.stdin.take(), output, child };
+        let agents: Vec<Value> = agents.iter().map(|name| json!({"agent_type": name})).collect();
+        kit.send(&json!({"hello": {"version": 1, "agents": agents, "slots": 1}}))?;
+        anyhow::ensure!(kit.next()?.get("ready").is_some());
+        Ok(kit)
     }
 
     fn send(&mut self, message: &Value) -> Result<()> {
@@ -271,7 +276,7 @@ impl Drop for Kit {
 
 #[test]
 fn a_kit_serves_agents_and_gets_the_result() -> Result<()> {
-    let mut kit = Kit::start()?;
+    let mut kit = Kit::start(&["mine"])?;
     let plan = json!({"steps": [
         {"id": "a", "agent_type": "mine", "action": "add", "inputs": {"n": "{{ goal.metadata.inputs.n }}"}},
         {"id": "b", "agent_type": "mine", "action": "add", "depends_on": ["a"], "inputs": {"n": "{{ steps.a.outputs.n }}"},
@@ -279,21 +284,17 @@ fn a_kit_serves_agents_and_gets_the_result() -> Result<()> {
     ]});
     // Two runs, one after the other, of one process.
     for n in [1, 5] {
-        kit.send(&json!({"run": {"plan": plan, "serve": ["mine"], "inputs": {"n": n}}}))?;
+        kit.send(&json!({"run": {"plan": plan, "inputs": {"n": n}}}))?;
         let mut attempts = Vec::new();
         let result = loop {
             let message = kit.next()?;
             let Some(task) = message.get("task") else { break message };
             attempts.push(format!("{}/{}", task["step"].as_str().unwrap_or_default(), task["attempt"]));
-            let mut report =
-                json!({"what": "completed", "outputs": {"n": task["inputs"]["n"].as_u64().unwrap_or(0) + 1}});
+            let mut answer = json!({"outputs": {"n": task["inputs"]["n"].as_u64().unwrap_or(0) + 1}});
             if task["step"] == "b" && task["attempt"] == 1 {
-                report = json!({"what": "failed", "failure": {"class": "transient", "code": "X", "message": "m"}});
+                answer = json!({"error": {"class": "transient", "code": "X", "message": "m"}});
             }
-            for field in ["plan", "step", "attempt", "token", "agent_type"] {
-                report[field] = task[field].clone();
-            }
-            kit.send(&json!({"report": report}))?;
+            kit.send(&json!({"ended": {"task": task["task"], "answer": answer}}))?;
         };
         assert_eq!(attempts, ["a/1", "b/1", "b/2"]);
         let result = &result["result"];
@@ -308,8 +309,28 @@ fn a_kit_serves_agents_and_gets_the_result() -> Result<()> {
 }
 
 #[test]
+fn a_kit_records_calls_as_a_worker_does() -> Result<()> {
+    let mut kit = Kit::start(&["mine"])?;
+    kit.send(&json!({"run": {"plan": {"steps": [{"id": "a", "agent_type": "mine"}]}}}))?;
+    let first = kit.next()?["task"]["task"].clone();
+    kit.send(&json!({"call": {"task": first, "call": 1, "name": "pay", "inputs": "x"}}))?;
+    assert!(kit.next()?["call"]["key"].is_string());
+    kit.send(&json!({"made": {"task": first, "call": 1, "outcome": 7, "cost": 0.5}}))?;
+    assert_eq!(kit.next()?, json!({"recorded": {"task": first, "call": 1}}));
+    let error = json!({"class": "transient", "code": "X", "message": "m"});
+    kit.send(&json!({"ended": {"task": first, "answer": {"error": error}}}))?;
+    let second = kit.next()?["task"]["task"].clone();
+    kit.send(&json!({"call": {"task": second, "call": 1, "name": "pay", "inputs": "x"}}))?;
+    assert_eq!(kit.next()?, json!({"call": {"task": second, "call": 1, "outcome": 7}}));
+    kit.send(&json!({"ended": {"task": second, "answer": {"outputs": {}}}}))?;
+    let result = kit.next()?;
+    assert_eq!((&result["result"]["status"], &result["result"]["usage"]["cost"]), (&json!("completed"), &json!(0.5)));
+    Ok(())
+}
+
+#[test]
 fn a_kit_gets_errors_with_their_places_and_goes_on() -> Result<()> {
-    let mut kit = Kit::start()?;
+    let mut kit = Kit::start(&[])?;
     for (message, pointer) in [
         (
             json!({"run": {"plan": {"steps": [{"id": "a", "agent_type": "w", "depends_on": ["x"]}]}}}),
@@ -322,8 +343,8 @@ fn a_kit_gets_errors_with_their_places_and_goes_on() -> Result<()> {
         let found = answer["error"]["errors"][0]["pointer"].as_str();
         assert!(found.is_some_and(|found| found.starts_with(pointer)), "{answer:#}");
     }
-    kit.send(&json!({"stop": 1}))?;
-    assert_eq!(kit.next()?["error"]["code"], "INVALID_REQUEST");
+    kit.send(&json!({"run": {"plan": {"steps": [{"id": "a", "agent_type": "w"}]}}}))?;
+    assert_eq!(kit.next()?["error"]["code"], "NOT_ALLOWED");
     kit.send(&json!({"run": {"plan": {"steps": [{"id": "a", "kind": "internal", "inputs": {"n": 1}}]}}}))?;
     assert_eq!(kit.next()?["result"]["results"]["a"]["n"], 1);
     Ok(())

@@ -103,7 +103,7 @@ async fn run(
                 open.link.send(&ToProgram::Stop(TaskStop { task: open.number, failure: Some(&failure) }));
                 return Err(failure);
             }
-            FromProgram::Hello(_) | FromProgram::Drain(_) => {}
+            FromProgram::Hello(_) | FromProgram::Drain(_) | FromProgram::Run(_) => {}
         }
     }
 }

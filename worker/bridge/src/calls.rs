@@ -38,6 +38,8 @@ pub(crate) struct TaskCalls<'c> {
     unasked: usize,
     /// What further calls may use up.
     budget: Option<CallBudget>,
+    /// The shares of the budget of calls that are not made yet.
+    reserved: HashMap<u64, CallNeeds>,
 }
 
 impl<'c> TaskCalls<'c> {
@@ -50,6 +52,7 @@ impl<'c> TaskCalls<'c> {
             making: HashMap::new(),
             unasked: task.calls.len(),
             budget: task.budget,
+            reserved: HashMap::new(),
         }
     }
 
@@ -76,6 +79,7 @@ impl<'c> TaskCalls<'c> {
     /// The program has made a call.
     pub fn made(&mut self, made: CallMade) {
         let CallMade { call, outcome, error, cost, usage: tokens, .. } = made;
+        self.reserved.remove(&call);
         if let Some(budget) = &mut self.budget {
             budget.tokens = budget.tokens.map(|left| left.saturating_sub(tokens.sum()));
             budget.cost = budget.cost.map(|left| (left - cost).max(0.0));
@@ -89,6 +93,7 @@ impl<'c> TaskCalls<'c> {
 
     /// The program gives a call up.
     pub fn abandon(&mut self, call: u64) {
+        self.reserved.remove(&call);
         self.making.remove(&call);
     }
 
@@ -98,25 +103,32 @@ impl<'c> TaskCalls<'c> {
         self.running.push(Box::pin(async move { (call, CallEnd::Waited(calls.wait(&name, &inputs, wait).await)) }));
     }
 
-    /// The next call may use up so much. It waits without a worker if the budget has no room now.
+    /// A call that has not begun may use up so much. It waits without a worker if the budget has no room now.
     pub fn reserve(&mut self, CallReservation { task, call, tokens, cost }: CallReservation) {
         let (id, needs) = (CallRef { task, call }, CallNeeds { tokens, cost });
-        let fits = |budget: &CallBudget| {
-            budget.tokens.is_none_or(|left| tokens <= left) && budget.cost.is_none_or(|left| cost <= left)
-        };
         match &self.budget {
             // The next call is found.
             _ if self.unasked > 0 => self.link.send(&ToProgram::Reserved(id)),
-            Some(budget) if !fits(budget) && budget.last => {
+            Some(budget) if !self.fits(budget, needs) && budget.last => {
                 let error = over_budget("budget", needs);
                 self.answer(call, None, Some(&error));
             }
-            Some(budget) if !fits(budget) => {
+            Some(budget) if !self.fits(budget, needs) => {
                 self.calls.wait_for_budget("budget", "", needs);
                 self.link.send(&ToProgram::Suspended(id));
             }
-            Some(_) | None => self.link.send(&ToProgram::Reserved(id)),
+            Some(_) | None => {
+                self.reserved.insert(call, needs);
+                self.link.send(&ToProgram::Reserved(id));
+            }
         }
+    }
+
+    /// Whether a budget has room beside the calls that are made now.
+    fn fits(&self, budget: &CallBudget, CallNeeds { tokens, cost }: CallNeeds) -> bool {
+        let tokens = self.reserved.values().fold(tokens, |sum, call| sum.saturating_add(call.tokens));
+        let cost = self.reserved.values().fold(cost, |sum, call| sum + call.cost);
+        budget.tokens.is_none_or(|left| tokens <= left) && budget.cost.is_none_or(|left| cost <= left)
     }
 
     /// Waits for the end of a call, and tells the program.
@@ -150,6 +162,7 @@ impl<'c> TaskCalls<'c> {
 
     fn found(&mut self, call: u64, result: &CallResult) {
         self.unasked = self.unasked.saturating_sub(1);
+        self.reserved.remove(&call);
         match &result.error {
             Some(error) => self.answer(call, None, Some(error)),
             None => self.answer(call, Some(&result.outcome), None),

@@ -26,7 +26,8 @@ pub enum FromProgram {
     Abandoned(CallRef),
     /// A call waits for a person or a plan. The answer is [`ToProgram::Call`] or [`ToProgram::Suspended`].
     Wait(Box<CallWaits>),
-    /// The next call may use up so much. The answer is [`ToProgram::Reserved`], [`ToProgram::Suspended`], or
+    /// The call of this number, which follows, may use up so much. Its share of the budget is held until it is made or
+    /// abandoned. The answer is [`ToProgram::Reserved`], [`ToProgram::Suspended`], or
     /// [`ToProgram::Call`] with the failure `BUDGET_EXCEEDED`.
     Reserve(CallReservation),
     Progress(TaskProgress),
@@ -34,6 +35,8 @@ pub enum FromProgram {
     Ended(Box<TaskEnded>),
     /// Read no new tasks, finish those that run, and end. A second one hands back those that run.
     Drain(NoContent),
+    /// A test of a plan, for `goalmill test --stdio`. Workers ignore it.
+    Run(Json),
     /// A frame about a task that cannot be read: its attempt fails.
     #[serde(skip)]
     Unreadable(UnreadableFrame),
@@ -48,8 +51,8 @@ pub struct UnreadableFrame {
 
 impl FromProgram {
     /// The kinds of frames.
-    pub const KINDS: [&str; 9] =
-        ["hello", "call", "made", "abandoned", "wait", "reserve", "progress", "ended", "drain"];
+    pub const KINDS: [&str; 10] =
+        ["hello", "call", "made", "abandoned", "wait", "reserve", "progress", "ended", "drain", "run"];
 }
 
 /// A frame without content.

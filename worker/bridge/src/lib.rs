@@ -48,8 +48,6 @@ pub enum BridgeError {
         "the program speaks version {0} of the bridge, this worker speaks {VERSION}; install the same release of both"
     )]
     Version(u32),
-    #[error("the program serves no agents")]
-    NoAgents,
 }
 
 /// A program that has said what it serves.
@@ -74,9 +72,6 @@ impl Bridge {
         };
         if hello.version != VERSION {
             return Err(BridgeError::Version(hello.version));
-        }
-        if hello.agents.is_empty() {
-            return Err(BridgeError::NoAgents);
         }
         Ok(Self { link: ProgramLink::start(lines, output, hello.slots), hello: *hello })
     }

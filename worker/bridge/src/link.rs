@@ -1,11 +1,13 @@
 //! The connection to the program: reads and writes frames, and gives those of a task to its execution.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use goalmill_common::json::Json;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc};
@@ -47,6 +49,9 @@ struct LinkState {
     running: AtomicUsize,
     tasks: Mutex<Tasks>,
     drains: Notify,
+    /// Tests of plans that have not begun.
+    runs: Mutex<VecDeque<Json>>,
+    run_came: Notify,
     /// Why the bridge has ended, unless the program has.
     failure: OnceLock<String>,
 }
@@ -137,7 +142,22 @@ impl ProgramLink {
         self.state.drains.notified().await;
     }
 
-    pub(crate) fn send(&self, frame: &ToProgram<'_>) {
+    /// Waits for the next test of a plan; `None` after the end of the program.
+    pub async fn next_run(&self) -> Option<Json> {
+        loop {
+            let next = self.state.runs().pop_front();
+            if next.is_some() {
+                return next;
+            }
+            tokio::select! {
+                () = self.state.run_came.notified() => {}
+                () = self.ended.cancelled() => return None,
+            }
+        }
+    }
+
+    /// Sends a frame: a [`ToProgram`], or the answer to a test of a plan.
+    pub fn send(&self, frame: &impl Serialize) {
         let mut line = serde_json::to_vec(frame).expect("a frame always has a JSON form");
         // Payloads are carried as they came, perhaps over several lines. Between the texts of JSON a break is a space.
         line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
@@ -162,6 +182,10 @@ impl LinkState {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn runs(&self) -> MutexGuard<'_, VecDeque<Json>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Gives a frame to the execution of its task. One that has ended needs none.
     async fn deliver(&self, frame: FromProgram) {
         let task = match &frame {
@@ -173,6 +197,10 @@ impl LinkState {
             FromProgram::Progress(progress) => progress.task,
             FromProgram::Ended(ended) => ended.task,
             FromProgram::Drain(_) => return self.drains.notify_one(),
+            FromProgram::Run(test) => {
+                self.runs().push_back(test.clone());
+                return self.run_came.notify_one();
+            }
             FromProgram::Unreadable(frame) => frame.task,
             FromProgram::Hello(_) => return,
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_bridge::{Bridge, BridgeError};
+use goalmill_common::call::CallBudget;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
@@ -127,6 +128,33 @@ async fn calls_at_the_same_time_get_their_keys_and_are_recorded_in_any_order() {
 }
 
 #[tokio::test]
+async fn a_call_holds_its_share_of_the_budget_until_it_is_made() {
+    let (mut program, bridge) = connected().await;
+    let executor = bridge.executors()[&AgentType::from("a")].clone();
+    let budget = CallBudget { tokens: Some(100), cost: None, last: true };
+    let task = Task { budget: Some(budget), ..task() };
+    let (progress, cancelled) = (Progress::default(), CancellationToken::new());
+    let (result, ()) = tokio::join!(executor.execute(&task, &progress, &cancelled), async {
+        program.next().await;
+        for (call, tokens, kind) in [(1, 60, "reserved"), (2, 60, "call"), (3, 40, "reserved")] {
+            program.send(json!({"reserve": {"task": 1, "call": call, "tokens": tokens}})).await;
+            let frame = program.next().await;
+            assert!(frame.get(kind).is_some(), "{frame}");
+        }
+        program.send(json!({"call": {"task": 1, "call": 1, "name": "c", "inputs": "x"}})).await;
+        program.next().await;
+        let usage = json!({"prompt_tokens": 20, "completion_tokens": 0});
+        program.send(json!({"made": {"task": 1, "call": 1, "outcome": 1, "usage": usage}})).await;
+        program.next().await;
+        program.send(json!({"abandoned": {"task": 1, "call": 3}})).await;
+        program.send(json!({"reserve": {"task": 1, "call": 4, "tokens": 80}})).await;
+        assert_eq!(program.next().await, json!({"reserved": {"task": 1, "call": 4}}));
+        program.send(json!({"ended": {"task": 1, "answer": {"outputs": {}}}})).await;
+    });
+    result.expect("it completed");
+}
+
+#[tokio::test]
 async fn a_call_that_waits_is_not_allowed_where_nothing_is_recorded_and_ends_the_attempt() {
     let (mut program, bridge) = connected().await;
     let execution = execute(&bridge);
@@ -188,9 +216,8 @@ async fn a_frame_about_a_task_that_cannot_be_read_fails_its_attempt() {
 
 #[tokio::test]
 async fn a_program_that_cannot_be_served_is_refused_with_the_reason() {
-    let without = json!({"hello": {"version": 1, "agents": [], "slots": 1}});
     let other = json!({"hello": {"version": 2, "agents": [{"agent_type": "a"}], "slots": 1}});
-    for (hello, part) in [(without, "no agents"), (other, "version 2"), (json!({"drain": {}}), "no `hello`")] {
+    for (hello, part) in [(other, "version 2"), (json!({"drain": {}}), "no `hello`")] {
         let (_program, bridge) = connect(hello).await;
         let error = bridge.err().expect("it is refused").to_string();
         assert!(error.contains(part), "{error}");

@@ -34,11 +34,15 @@ pub mod transform;
 
 mod call;
 mod calls;
+mod execution_end;
 mod feedback;
+mod recorded_calls;
 
 pub use call::{AnswerForm, clip, parse_answer};
 pub use calls::{CallId, CallResult, CallUsage, Calls, IndependentCall, MakeCall, UnrecordedCalls, over_budget};
+pub use execution_end::{ExecutionEnd, check_result};
 pub use feedback::feedback_envelope;
+pub use recorded_calls::{CallStore, RecordedCalls};
 
 /// The result of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -12,14 +12,11 @@ use goalmill_common::call::{
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
+use goalmill_common::limits::TaskLimits;
 use goalmill_common::number::to_usize;
-use goalmill_common::report::What;
-use goalmill_common::wire::Inbox;
+use goalmill_common::task::Task;
 
-use crate::executor::{CallId, CallResult, CallUsage, Calls, MakeCall, over_budget};
-use crate::held_tasks::Assignment;
-use crate::payload;
-use crate::worker::Worker;
+use super::{CallId, CallResult, CallUsage, Calls, MakeCall, over_budget};
 
 /// Larger outcomes are stored as blobs: every further attempt carries all of them.
 const OUTCOME_BYTES_MAX: usize = 16 << 10;
@@ -27,15 +24,39 @@ const OUTCOME_BYTES_MAX: usize = 16 << 10;
 /// Identifies a call of the step: its name, and the digest of its inputs with the occurrence (`9f86…`, `9f86…#2`).
 type CallIdentity = (String, String);
 
+/// Where the calls of an attempt are recorded.
+#[async_trait]
+pub trait CallStore: Send + Sync {
+    /// The limits of the installation.
+    fn limits(&self) -> TaskLimits;
+
+    /// Unix milliseconds.
+    fn now_ms(&self) -> u64;
+
+    /// The outcome that a reference stands for.
+    async fn load(&self, reference: Json) -> Result<Json, Failure>;
+
+    /// Stores an outcome; returns its reference.
+    async fn store(&self, outcome: &Json) -> Json;
+
+    /// Records a finished call; returns when the record is safe.
+    async fn record(&self, call: RecordedCall);
+
+    /// The cards of the registered agent types.
+    async fn agent_cards(&self) -> Result<Vec<Agent>, Failure> {
+        Ok(Vec::new())
+    }
+}
+
 /// The calls of one attempt.
 ///
 /// A call is found again by its identity, so calls may run at the same time and in any order. Their numbers are the
 /// order in which they were recorded.
-pub(crate) struct RecordedCalls<'a> {
-    worker: &'a Worker,
-    assignment: &'a Assignment,
+pub struct RecordedCalls<'t, S> {
+    task: &'t Task,
+    store: S,
     /// Calls of earlier attempts.
-    known: HashMap<CallIdentity, &'a RecordedCall>,
+    known: HashMap<CallIdentity, &'t RecordedCall>,
     state: Mutex<CallsState>,
     /// The number of the last recorded call. `None` after a record that was interrupted and may be in Redis or not.
     last: tokio::sync::Mutex<Option<u32>>,
@@ -91,9 +112,10 @@ fn occurrence_of(digest: &str, occurrence: u32) -> String {
     if occurrence == 1 { digest.to_owned() } else { format!("{digest}#{occurrence}") }
 }
 
-impl<'a> RecordedCalls<'a> {
-    pub fn new(worker: &'a Worker, assignment: &'a Assignment) -> Self {
-        let calls = &assignment.task.calls;
+impl<'t, S: CallStore> RecordedCalls<'t, S> {
+    /// The calls of an attempt on `task`, with those that earlier attempts have recorded.
+    pub fn new(task: &'t Task, store: S) -> Self {
+        let calls = &task.calls;
         let mut known = HashMap::with_capacity(calls.len());
         for call in calls {
             let digest = call.inputs.as_deref().unwrap_or_default();
@@ -107,7 +129,7 @@ impl<'a> RecordedCalls<'a> {
             known.insert(identity, call);
         }
         let last = calls.last().map_or(0, |call| call.n);
-        Self { worker, assignment, known, state: Mutex::default(), last: tokio::sync::Mutex::new(Some(last)) }
+        Self { task, store, known, state: Mutex::default(), last: tokio::sync::Mutex::new(Some(last)) }
     }
 
     /// The call that waits, if one does. Its number is that of the next recorded call.
@@ -141,11 +163,7 @@ impl<'a> RecordedCalls<'a> {
 
     async fn replay(&self, recorded: &RecordedCall) -> Result<CallResult, Failure> {
         let outcome = recorded.outcome.clone().unwrap_or_else(Json::null);
-        let outcome = if is_reference(&outcome) {
-            payload::read_json(self.worker, &self.assignment.task, &outcome).await?
-        } else {
-            outcome
-        };
+        let outcome = if is_reference(&outcome) { self.store.load(outcome).await? } else { outcome };
         // It was within the limit when it was recorded.
         self.count_bytes(recorded.name.len(), &outcome);
         let usage = CallUsage { cost: recorded.cost, tokens: recorded.usage.unwrap_or_default() };
@@ -161,35 +179,21 @@ impl<'a> RecordedCalls<'a> {
 
     /// The form of an outcome in the log: a reference when it is large, too deep for the log, or looks like a reference.
     async fn storable(&self, outcome: &Json) -> Json {
-        let limits = self.worker.limits();
+        let limits = self.store.limits();
         let is_plain = outcome.text().len() <= OUTCOME_BYTES_MAX.min(limits.inline_bytes_max)
             && !is_reference(outcome)
             && json_limits::check_json(outcome, limits.nesting_max).is_ok();
-        if is_plain {
-            return outcome.clone();
-        }
-        let name = format!("{}-call", self.worker.random.token());
-        payload::store_blob(self.worker, &self.assignment.task, &name, outcome).await
+        if is_plain { outcome.clone() } else { self.store.store(outcome).await }
     }
 
-    /// Records a finished call under the next number; returns when Redis has it. One call is recorded after the other.
+    /// Records a finished call under the next number; returns when the record is safe. One call is recorded after the other.
     async fn record(&self, call: RecordedCall) -> Result<(), Failure> {
-        let (worker, assignment) = (self.worker, self.assignment);
         let mut last = self.last.lock().await;
         let n = last.take().map(|last| last.saturating_add(1)).ok_or_else(|| {
             let message = "the record of another call of this attempt was interrupted";
             Failure::new(FailureClass::Transient, "CALL_INVALID", message)
         })?;
-        let mut report = assignment.report(&worker.id, What::Call);
-        report.call = Some(Box::new(RecordedCall { n, ..call }));
-        let shard = assignment.task.plan.shard().expect("tasks without a shard are dead letters");
-        let fields = Inbox::Reports(vec![report]).fields();
-        let mut failures = 0;
-        while let Err(error) = worker.broker.send(shard, &fields).await {
-            failures += 1;
-            worker.connection.set_lost(&error);
-            tokio::time::sleep(worker.backoff(failures)).await;
-        }
+        self.store.record(RecordedCall { n, ..call }).await;
         *last = Some(n);
         Ok(())
     }
@@ -200,7 +204,7 @@ impl<'a> RecordedCalls<'a> {
         if let Some(recorded) = self.known.get(&identity) {
             return self.replay(recorded).await;
         }
-        let limits = self.worker.limits();
+        let limits = self.store.limits();
         let made = {
             let mut state = self.state();
             state.new = state.new.saturating_add(1);
@@ -210,8 +214,8 @@ impl<'a> RecordedCalls<'a> {
             let message = format!("the step made more than {} calls (`limits.calls_max`)", limits.calls_max);
             return Err(exceeded(&message));
         }
-        let started_ms = self.worker.clock.now_ms();
-        let idempotency_key = call_key(&self.assignment.task.idempotency_key, &call.name, &identity.1);
+        let started_ms = self.store.now_ms();
+        let idempotency_key = call_key(&self.task.idempotency_key, &call.name, &identity.1);
         let result = match make(CallId { idempotency_key }).await {
             Ok(result) => result,
             Err(failure) => {
@@ -219,7 +223,7 @@ impl<'a> RecordedCalls<'a> {
                 return Err(failure);
             }
         };
-        let finished_ms = self.worker.clock.now_ms();
+        let finished_ms = self.store.now_ms();
         let most = limits.calls_bytes_max;
         if self.count_bytes(call.name.len(), &result.outcome) > most {
             let message = format!("the calls of the step have more than {most} bytes (`limits.calls_bytes_max`)");
@@ -250,7 +254,7 @@ impl<'a> RecordedCalls<'a> {
 }
 
 #[async_trait]
-impl Calls for RecordedCalls<'_> {
+impl<S: CallStore> Calls for RecordedCalls<'_, S> {
     async fn call_or_error<'c>(
         &'c self,
         name: &'c str,
@@ -281,11 +285,7 @@ impl Calls for RecordedCalls<'_> {
     }
 
     async fn agent_cards(&self) -> Result<Vec<Agent>, Failure> {
-        let registry = self.worker.broker.agents().await;
-        registry.map(|registry| registry.agents).map_err(|error| {
-            let message = format!("the registered agent types cannot be read: {error}");
-            Failure::new(FailureClass::Transient, "BLOB_UNAVAILABLE", message)
-        })
+        self.store.agent_cards().await
     }
 }
 

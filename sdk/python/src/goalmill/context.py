@@ -3,16 +3,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
+import functools
 import hashlib
 import inspect
 import json
 import logging
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypedDict, TypeVar, overload
 
-from .errors import Fatal, PlanFailed, Stopped, Suspended, Undecided, body_of, failure_of, plain
+from .errors import Fatal, PlanFailed, Retry, Stopped, Suspended, Undecided, body_of, failure_of, plain
 from .outcome import Budget, Outcome
 from .schema import convert, to_json
 from .threaded import threaded
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C", bound="BaseContext")
 NAME_MAX = 200
 _KEY = "idempotency_key"
 
@@ -111,7 +114,6 @@ class _Call:
             self.abandon()
             if isinstance(error, Fatal):
                 self.attempt.fail(error)  # it would be made again, whatever the agent does with the error
-                self.attempt.stop()
             raise
         self.attempt.budget.subtract(outcome)
         return self.attempt.ask_again(self.number, "made", outcome=self.made, **used)
@@ -124,8 +126,18 @@ class _Call:
         return convert(self.made, self.returns)
 
 
+def _wait_after(error: Exception, wait: float) -> float:
+    """Seconds before the next try of a call; raises an error after which there is none."""
+    if isinstance(error, Fatal):
+        raise error
+    return max(wait, error.after or 0.0) if isinstance(error, Retry) else wait
+
+
 class BaseContext:
     """The attempt, for sync and async agents."""
+
+    #: Seconds before each further try of a call.
+    _waits: Sequence[float] = ()
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
@@ -184,6 +196,16 @@ class BaseContext:
         used.prompt_tokens += prompt_tokens
         used.completion_tokens += completion_tokens
 
+    def retrying(self: C, max: int, *, initial: float = 1.0, max_wait: float = 60.0) -> C:
+        """The same attempt for calls that are made again, up to `max` times: `ctx.retrying(3).call(…)`.
+
+        The waits begin with `initial` seconds and double up to `max_wait`; after `Retry(after=…)` at least so long. The slot stays
+        in use meanwhile. `Fatal` is not tried again.
+        """
+        again = copy.copy(self)
+        again._waits = [min(initial * 2**n, max_wait) for n in range(max)]
+        return again
+
     def _check(self) -> None:
         if self.cancelled:
             raise Stopped
@@ -203,18 +225,27 @@ class Context(BaseContext):
         the key of the call. `Fatal` is recorded too; after any other exception the call is made again.
         """
         self._check()
-        call = _Call(self._attempt, name, fn, args, kwargs)
-        if call.is_recorded(call.asked.result()):
-            return call.recorded()
-        made: Any
-        try:
-            made = call.make()
-        except Fatal as error:
-            made = error
-        except BaseException:
-            call.abandon()
-            raise
-        return call.value(call.record(made).result())
+        with self._attempt.open_call(name):
+            call = _Call(self._attempt, name, fn, args, kwargs)
+            if call.is_recorded(call.asked.result()):
+                return call.recorded()
+            made: Any
+            try:
+                made = self._make(call)
+            except Fatal as error:
+                made = error
+            except BaseException:
+                call.abandon()
+                raise
+            return call.value(call.record(made).result())
+
+    def _make(self, call: _Call) -> Any:
+        for wait in self._waits:
+            try:
+                return call.make()
+            except Exception as error:
+                self.sleep(_wait_after(error, wait))
+        return call.make()
 
     def _wait(self, kind: str, text: str, limit: float | None, failed: type[Fatal], **fields: Any) -> dict[str, Any]:
         """The outcome of a wait, or `Suspended`. `limit`: seconds. `failed`: what an outcome with `error` raises."""
@@ -227,7 +258,7 @@ class Context(BaseContext):
         if isinstance(error := outcome.get("error"), dict):
             raise failed(error.get("message", ""), code=error.get("code", "FAILED"))
         if error is not None:
-            raise failed(error, code="UNDECIDED")
+            raise failed(error, code="NO_ANSWER")
         return outcome
 
     def approve(self, text: str, *, limit: float | None = None) -> Decision:
@@ -259,14 +290,26 @@ class Context(BaseContext):
         return (outcome.get("outputs") or {}).get("event", default)
 
     def reserve(self, *, tokens: int = 0, cost: float = 0.0) -> None:
-        """Goes on if the budget has room for the next call, which may use up so much; else waits for room without a worker."""
+        """Reserves what the next call may use up, until it is recorded. Without room in the budget, waits for it without a worker."""
         self._check()
-        _found(self._attempt.ask("reserve", tokens=tokens, cost=cost)[1].result())
+        number, asked = self._attempt.ask("reserve", tokens=tokens, cost=cost)
+        _found(asked.result())
+        self._attempt.reserved.append(number)
 
     def sleep(self, seconds: float) -> None:
         """Waits, and ends at once if the attempt is stopped."""
         if self._attempt.stopped.wait(seconds):
             raise Stopped
+
+
+def _awaited(method: Callable[Concatenate[Context, P], T]) -> Callable[Concatenate[AsyncContext, P], Coroutine[Any, Any, T]]:
+    """The same method to await, in a thread of its own."""
+    in_thread = threaded(method)
+
+    @functools.wraps(method)
+    def begin(self: AsyncContext, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return self._attempt.track(method.__name__, in_thread(self, *args, **kwargs))
+    return begin
 
 
 class AsyncContext(BaseContext):
@@ -282,8 +325,11 @@ class AsyncContext(BaseContext):
     async def call(self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     @overload
     async def call(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
-    async def call(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """As `Context.call`; the function may be async. Calls may run at the same time."""
+        return self._attempt.track(name, self._call(name, fn, args, kwargs))
+
+    async def _call(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._check()
         call = _Call(self._attempt, name, fn, args, kwargs)
         try:
@@ -295,8 +341,7 @@ class AsyncContext(BaseContext):
             return call.recorded()
         made: Any
         try:
-            made = call.make()
-            made = await made if inspect.isawaitable(made) else made
+            made = await self._make(call)
         except Fatal as error:
             made = error
         except BaseException:
@@ -304,8 +349,18 @@ class AsyncContext(BaseContext):
             raise
         return call.value(await asyncio.wrap_future(call.record(made)))
 
-    approve, ask = threaded(Context.approve), threaded(Context.ask)
-    submit_plan, wait_event, reserve = threaded(Context.submit_plan), threaded(Context.wait_event), threaded(Context.reserve)
+    async def _make(self, call: _Call) -> Any:
+        for wait in (*self._waits, None):
+            try:
+                made = call.make()
+                return await made if inspect.isawaitable(made) else made
+            except Exception as error:
+                if wait is None:
+                    raise
+                await asyncio.sleep(_wait_after(error, wait))
+
+    approve, ask = _awaited(Context.approve), _awaited(Context.ask)
+    submit_plan, wait_event, reserve = _awaited(Context.submit_plan), _awaited(Context.wait_event), _awaited(Context.reserve)
 
     async def sleep(self, seconds: float) -> None:
         """Waits."""

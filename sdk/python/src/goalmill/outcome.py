@@ -45,9 +45,6 @@ class Budget:
         self.cost: float | None = given.get("cost")
         self.last = bool(given.get("last"))
 
-    def has_room(self, tokens: int, cost: float) -> bool:
-        return (self.tokens is None or tokens <= self.tokens) and (self.cost is None or cost <= self.cost)
-
     def subtract(self, outcome: Outcome[Any]) -> None:
         if self.tokens is not None:
             self.tokens -= outcome.prompt_tokens + outcome.completion_tokens

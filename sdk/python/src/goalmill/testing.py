@@ -5,23 +5,14 @@ The program is looked for in `GOALMILL_BINARY`, then on `PATH`. The contract: do
 from __future__ import annotations
 
 import asyncio
-import json
-import itertools
-import queue
-import subprocess
 import threading
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from .agent import Agent
-from .attempt import Attempt, text_of
-from .context import AsyncContext, Context
-from .outcome import Budget, Outcome
-from .program import find_program
 from .schema import to_json
-
-END_S = 10.0
+from .worker import Bridge
 
 
 class RunRefused(Exception):
@@ -70,14 +61,14 @@ def run(plan: Any, agents: Sequence[Agent] = (), *, inputs: Mapping[str, Any] | 
     - `inputs`: what steps read as `goal.metadata.inputs`. `mocks`: agents that only answer.
     - `events`, `approvals`, `answers`, `plans`, `start`, `seed`: as in a file of `goalmill test`.
     """
-    test: dict[str, Any] = {"plan": to_json(plan), "serve": [agent.agent_type for agent in agents], "agents": mocks or {},
-                            "inputs": inputs or {}, "plans": plans or {}, "events": list(events), "approvals": list(approvals),
-                            "answers": list(answers), "seed": seed, **({} if start is None else {"start": start})}
+    test = {"plan": to_json(plan), "agents": mocks or {}, "inputs": inputs or {}, "plans": plans or {}, "events": list(events),
+            "approvals": list(approvals), "answers": list(answers), "seed": seed, **({} if start is None else {"start": start})}
     kit = _Kit(agents, program)
     try:
         return kit.run(test)
     finally:
         kit.close()
+        kit.settle()
 
 
 async def run_async(plan: Any, agents: Sequence[Agent] = (), **options: Any) -> Result:
@@ -85,153 +76,38 @@ async def run_async(plan: Any, agents: Sequence[Agent] = (), **options: Any) -> 
     return await asyncio.to_thread(run, plan, agents, **options)
 
 
-class _Kit:
-    """The program, and what an attempt needs of a worker: its frames become reports to the program."""
+class _Kit(Bridge):
+    """The program in the mode of test kits: it has the plan and the time, and gives tasks as a worker does."""
 
-    frame_max = 64 << 20
+    command = ("test", "--stdio")
 
     def __init__(self, agents: Sequence[Agent], program: str | None) -> None:
-        self.agents = {agent.agent_type: agent for agent in agents}
-        self.held: dict[int, Attempt] = {}
-        self.lock = threading.Lock()
-        self.process = subprocess.Popen([find_program(program), "test", "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, encoding="utf-8")
-        # Read all the time: the program may write tasks while a long report is written to it.
-        self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=self._read, name="goalmill-test", daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put("")
-
-    def close(self) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()
-        try:
-            self.process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-    def _write(self, message: Mapping[str, Any]) -> None:
-        assert self.process.stdin is not None
-        with self.lock:
-            self.process.stdin.write(text_of(message) + "\n")
-            self.process.stdin.flush()
+        super().__init__(agents, {"slots": 1}, program)
+        self.answer: tuple[str, dict[str, Any]] | None = None
+        self.answered = threading.Event()
 
     def run(self, test: Mapping[str, Any]) -> Result:
-        self._write({"run": test})
-        while line := self.lines.get():
-            message = json.loads(line)
-            if task := message.get("task"):
-                self._attempt(task)
-            elif problem := message.get("error"):
-                raise RunRefused(problem)
-            else:
-                return _result(message["result"])
-        raise RuntimeError("the program `goalmill` has ended before the plan")
+        """Runs one plan."""
+        self.start()
+        self.send({"run": test})
+        self.answered.wait()
+        if self.answer is None:
+            raise RuntimeError("the program `goalmill` has ended before the plan")
+        kind, body = self.answer
+        if kind == "error":
+            raise RunRefused(body)
+        return _result(body)
 
-    def _attempt(self, task: dict[str, Any]) -> None:
-        self.calls = _TaskCalls(task)
-        attempt = Attempt(self, {**task, "task": 1})
-        self.held[1] = attempt
-        try:
-            action = self.agents[task["agent_type"]].choose(task.get("action"))
-            if action.is_async:
-                attempt.complete(asyncio.run(action.fn(**action.arguments(task.get("inputs"), AsyncContext(attempt)))))
-            else:
-                attempt.complete(action.fn(**action.arguments(task.get("inputs"), Context(attempt))))
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:
-            attempt.fail(error)
+    def close(self) -> None:
+        super().close()
+        self.answered.set()
 
-    def send(self, frame: dict[str, Any]) -> None:
-        """Does what a worker does with a frame of the attempt."""
-        kind, body = next(iter(frame.items()))
-        if kind != "ended":
-            attempt = self.held.get(1)
-            for report in self.calls.handle(kind, body, attempt):
-                self._write({"report": {**self.calls.report, **report}})
-        elif (waits := self.calls.suspended) is not None and "outputs" not in body.get("answer", {}):
-            self._write({"report": {**self.calls.report, "what": "suspended", "suspended": waits}})
+    def _handle(self, kind: str, body: dict[str, Any]) -> None:
+        if kind in ("result", "error"):
+            self.answer = (kind, body)
+            self.answered.set()
         else:
-            self._write({"report": {**self.calls.report, **_end(body.get("answer") or {"error": {"code": "ANSWER_EMPTY"}})}})
-
-
-def _end(answer: dict[str, Any]) -> dict[str, Any]:
-    """The final report of an answer."""
-    used: dict[str, Any] = {name: answer[name] for name in ("cost", "usage") if name in answer}
-    if "error" in answer:
-        return {"what": "failed", "failure": answer["error"], **used}
-    if answer["outputs"] == {"accepted": True}:
-        wait = {"n": 0, "name": "callback", "wait": {"for": "callback", "text": "an outcome by callback"}}
-        return {"what": "suspended", "suspended": wait, **used}
-    what = {"what": "partial_success", "errors": answer.get("errors", [])} if answer.get("partial") else {"what": "completed"}
-    return {**what, "outputs": answer["outputs"], **used}
-
-
-class _TaskCalls:
-    """The calls of one attempt, found by name, inputs and occurrence and numbered in the order of their records, as the worker
-    does it."""
-
-    def __init__(self, task: Mapping[str, Any]) -> None:
-        self.key = task["idempotency_key"]
-        self.report = {**{name: task[name] for name in ("plan", "step", "attempt", "token", "agent_type")}, "entry": "0-0", "worker": "test"}
-        self.known: dict[tuple[str, str], dict[str, Any]] = {}
-        self.last, self.suspended = 0, cast("dict[str, Any] | None", None)
-        self.open: dict[int, tuple[str, str]] = {}
-        self.taken: set[tuple[str, str]] = set()
-        self.budget, self.unasked = Budget(task.get("budget")), len(task.get("calls") or [])
-        for call in task.get("calls") or []:
-            self.known[self._free(call["name"], call.get("inputs") or "", self.known)] = call
-            self.last = call["n"]
-
-    def _free(self, name: str, inputs: str, taken: Container[tuple[str, str]]) -> tuple[str, str]:
-        occurrences = (inputs if n == 1 else f"{inputs}#{n}" for n in itertools.count(1))
-        return next((name, text) for text in occurrences if (name, text) not in taken)
-
-    def handle(self, kind: str, body: dict[str, Any], attempt: Attempt | None) -> Iterator[dict[str, Any]]:
-        """Answers a frame; gives the reports that it makes."""
-        def answer(kind: str, **fields: Any) -> None:
-            if attempt is not None:
-                attempt.answer(kind, {"task": 1, "call": body["call"], **fields})
-        if kind in ("call", "wait"):
-            identity = self._free(body["name"], body["inputs"], self.taken)
-            self.taken.add(identity)
-            self.open[body["call"]] = identity
-            if (known := self.known.get(identity)) is not None:
-                self.unasked -= 1
-                answer("call", **{name: known[name] for name in ("outcome", "error") if known.get(name) is not None})
-            elif kind == "call":
-                answer("call", key=f"{self.key}/{identity[0]}/{identity[1]}")
-            else:
-                self._suspend(identity, body["wait"])
-                answer("suspended")
-        elif kind == "made":
-            (name, inputs), self.last = self.open[body["call"]], self.last + 1
-            used = {name: body[name] for name in ("outcome", "error", "cost", "usage") if name in body}
-            yield {"what": "call", "call": {"n": self.last, "name": name, "inputs": inputs, **used}}
-            usage = body.get("usage", {})
-            self.budget.subtract(Outcome(None, cost=body.get("cost", 0.0), **usage))
-            answer("recorded")
-        elif kind == "abandoned":
-            self.taken.discard(self.open[body["call"]])
-        elif kind == "reserve":
-            if self.unasked > 0 or self.budget.has_room(body["tokens"], body["cost"]):
-                answer("reserved")
-            elif self.budget.last:
-                error = {"class": "constraint_violation", "code": "BUDGET_EXCEEDED", "message": "the budget of the plan has no room"}
-                answer("call", error=error)
-            else:
-                self._suspend(("budget", ""), {"for": "budget", "text": "the next call", "needs": {"tokens": body["tokens"], "cost": body["cost"]}})
-                answer("suspended")
-
-    def _suspend(self, identity: tuple[str, str], wait: dict[str, Any]) -> None:
-        if self.suspended is None:
-            self.suspended = {"n": self.last + 1, "name": identity[0], "inputs": identity[1], "wait": wait}
+            super()._handle(kind, body)
 
 
 def _result(found: Mapping[str, Any]) -> Result:

@@ -17,10 +17,11 @@ import subprocess
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from typing import IO, Any, cast
 
 from .agent import Action, Agent
-from .attempt import Attempt, text_of
+from .attempt import Attempt, suspended_in, text_of
 from .context import AsyncContext, Context
 from .errors import Stopped, plain
 from .program import find_program
@@ -37,21 +38,20 @@ class WorkerEnded(Exception):
     """The child process has ended by itself; its log says why."""
 
 
-class Worker:
-    """Serves agents: `run()` until a signal, or `start()`, `drain()`, `wait()`."""
+class Bridge:
+    """The agents of this process, and the program `goalmill` that has their tasks: a child process, or the worker of `dev`."""
 
-    def __init__(self, *agents: Agent, slots: int = 8, url: str = "redis://127.0.0.1:6379", prefix: str = "goalmill",
-                 drain: float = DRAIN_S, heartbeat: float = 2.0, name: str | None = None, program: str | None = None) -> None:
-        if not agents or slots < 1:
-            raise ValueError("a worker needs an agent and a slot")
+    #: The words of the command.
+    command = ("worker", "--bridge")
+
+    def __init__(self, agents: Sequence[Agent], hello: dict[str, Any], program: str | None, place: str | None = None) -> None:
         self.agents = {agent.agent_type: agent for agent in agents}
-        self.slots, self.url, self.prefix = slots, url, prefix
-        self.name = name or f"py-{socket.gethostname()[:40]}-{uuid.uuid4().hex[:10]}"
-        self.hello = {"version": VERSION, "package": "the Python package 0.1.0", "agents": [agent.card() for agent in agents],
-                      "slots": slots, "name": self.name, "drain_ms": round(drain * 1000), "heartbeat_ms": round(heartbeat * 1000)}
-        #: A worker that is there already, as `goalmill dev --agent` has it: the address of its socket.
-        self.place = os.environ.get("GOALMILL_BRIDGE")
-        self.program = "" if self.place else find_program(program)
+        cards = [agent.card() for agent in agents]
+        self.hello = {"version": VERSION, "package": "the Python package 0.1.0", "agents": cards, **hello}
+        self.slots: int = hello["slots"]
+        self.environment: dict[str, str] = {}
+        self.place = place
+        self.program = "" if place else find_program(program)
         self.child: subprocess.Popen[bytes] | None = None
         self.input: IO[bytes] | None = None
         self.output: IO[bytes] | None = None
@@ -62,12 +62,11 @@ class Worker:
         self.runners = 0
         self.loop: asyncio.AbstractEventLoop | None = None
         self.ready, self.closed = threading.Event(), threading.Event()
-        self.drains = self.drains_sent = 0
 
     # Life
 
     def start(self) -> None:
-        """Starts the child; returns at once, also while Redis is away."""
+        """Connects to the program, or starts it; returns also while Redis is away."""
         if any(action.is_async for agent in self.agents.values() for action in agent.actions.values()):
             self.loop = asyncio.new_event_loop()
             threading.Thread(target=self._run_loop, args=(self.loop,), name="goalmill-loop", daemon=True).start()
@@ -81,9 +80,8 @@ class Worker:
         return bridge.makefile("rb"), bridge.makefile("wb")
 
     def _spawn(self) -> tuple[IO[bytes], IO[bytes]]:
-        environment = {**os.environ, "GOALMILL_REDIS_URL": self.url, "GOALMILL__REDIS__PREFIX": self.prefix}
         # A session of its own: Ctrl-C in a terminal reaches this process, which asks for a drain.
-        self.child = subprocess.Popen([self.program, "worker", "--bridge"], env=environment, stdin=subprocess.PIPE,
+        self.child = subprocess.Popen([self.program, *self.command], env={**os.environ, **self.environment}, stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, start_new_session=True)
         return cast("IO[bytes]", self.child.stdout), cast("IO[bytes]", self.child.stdin)
 
@@ -94,44 +92,15 @@ class Worker:
             except BaseException as error:  # `sys.exit` in a task of an agent
                 log.error("a task left the event loop of the async actions", exc_info=error)
 
-    def drain(self) -> None:
-        """Takes no new tasks; the second call hands those back that run."""
-        self.drains += 1
-        self._send_drains()
-
-    def _send_drains(self) -> None:
-        while self.drains_sent < self.drains:
-            self.drains_sent += 1
-            self.send({"drain": {}})
-
-    def run(self) -> None:
-        """Serves until SIGTERM or SIGINT; in a thread that is not the main one, until `drain`."""
-        before = {}
-
-        def asked(*_: Any) -> None:
-            self.drains += 1  # a handler may interrupt a thread that holds the lock: `wait` sends it
-        if threading.current_thread() is threading.main_thread():
-            before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            self.start()
-            log.info("worker %s serves %s with %d slots", self.name, ", ".join(self.agents), self.slots)
-            self.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def wait(self) -> None:
-        """Waits for the end of the child; raises `WorkerEnded` unless it was a drain."""
-        while not self.closed.wait(0.05):
-            self._send_drains()
+    def settle(self) -> int:
+        """Waits for the end of the program, whose code it returns, and a moment for that of stopped attempts."""
         code = self.child.wait() if self.child else 0
         end = time.monotonic() + SETTLE_S
         while self.held and time.monotonic() < end:  # what was stopped may clean up
             time.sleep(0.01)
         if self.loop is not None:
             self.loop.call_soon_threadsafe(self.loop.stop)
-        if code != 0:
-            raise WorkerEnded(f"`{self.program} worker --bridge` has ended with code {code}: see its log above")
+        return code
 
     # Frames
 
@@ -157,7 +126,7 @@ class Worker:
             self.close()
 
     def close(self) -> None:
-        """Ends the child, whose tasks are lost, and stops all attempts."""
+        """Ends the program, whose tasks are lost, and stops all attempts."""
         with self.lock:
             for stream in (self.output, self.input):
                 if stream is not None:
@@ -176,7 +145,7 @@ class Worker:
             self.frame_max = body["frame_bytes_max"]
             self.ready.set()
         elif kind == "draining":
-            log.info("worker %s drains", self.name)
+            log.info("the worker drains")
         elif (held := self.held.get(body.get("task", 0))) is not None:
             if kind == "stop":
                 held.stop()
@@ -221,8 +190,13 @@ class Worker:
             attempt.future = asyncio.ensure_future(work())
             if attempt.stopped.is_set():
                 attempt.future.cancel()
-            attempt.complete(await attempt.future)
+            value = await attempt.future
+            if attempt.open_calls:
+                await asyncio.sleep(0)  # calls that were just cancelled end
+            attempt.complete(value)
         except BaseException as error:
+            if suspended_in(error):
+                await attempt.calls_made()
             self._fail(attempt, error)
         finally:
             attempt.end(None)
@@ -234,4 +208,52 @@ class Worker:
         attempt.fail(error)
 
 
-__all__ = ["Worker", "WorkerEnded"]
+class Worker(Bridge):
+    """Serves agents: `run()` until a signal, or `start()`, `drain()`, `wait()`."""
+
+    def __init__(self, *agents: Agent, slots: int = 8, url: str = "redis://127.0.0.1:6379", prefix: str = "goalmill",
+                 drain: float = DRAIN_S, heartbeat: float = 2.0, name: str | None = None, program: str | None = None) -> None:
+        if not agents or slots < 1:
+            raise ValueError("a worker needs an agent and a slot")
+        self.name = name or f"py-{socket.gethostname()[:40]}-{uuid.uuid4().hex[:10]}"
+        hello = {"slots": slots, "name": self.name, "drain_ms": round(drain * 1000), "heartbeat_ms": round(heartbeat * 1000)}
+        super().__init__(agents, hello, program, os.environ.get("GOALMILL_BRIDGE"))
+        self.environment = {"GOALMILL_REDIS_URL": url, "GOALMILL__REDIS__PREFIX": prefix}
+        self.drains = self.drains_sent = 0
+
+    def drain(self) -> None:
+        """Takes no new tasks; the second call hands those back that run."""
+        self.drains += 1
+        self._send_drains()
+
+    def _send_drains(self) -> None:
+        while self.drains_sent < self.drains:
+            self.drains_sent += 1
+            self.send({"drain": {}})
+
+    def run(self) -> None:
+        """Serves until SIGTERM or SIGINT; in a thread that is not the main one, until `drain`."""
+        before = {}
+
+        def asked(*_: Any) -> None:
+            self.drains += 1  # a handler may interrupt a thread that holds the lock: `wait` sends it
+        if threading.current_thread() is threading.main_thread():
+            before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self.start()
+            log.info("worker %s serves %s with %d slots", self.name, ", ".join(self.agents), self.slots)
+            self.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def wait(self) -> None:
+        """Waits for the end of the child; raises `WorkerEnded` unless it was a drain."""
+        while not self.closed.wait(0.05):
+            self._send_drains()
+        code = self.settle()
+        if code != 0:
+            raise WorkerEnded(f"`{self.program} worker --bridge` has ended with code {code}: see its log above")
+
+
+__all__ = ["Bridge", "Worker", "WorkerEnded"]
