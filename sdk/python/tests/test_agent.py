@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import enum
 import re
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pydantic
@@ -170,14 +172,22 @@ def test_a_wait_that_is_no_number_is_refused_where_it_is_written(after: Any) -> 
         Retry("later", after=after)
 
 
-def test_a_type_without_a_schema_leaves_it_out_of_the_card() -> None:
-    class Odd(pydantic.BaseModel):
-        model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
-        thing: threading.Event
+class Odd(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    thing: threading.Event
 
-    agent = Agent("a")
 
-    @agent.action
-    def take(one: Odd, text: str = "") -> dict[str, Odd]:
-        return {"a": one}
-    assert [sorted(action) for action in agent.card()["actions"]] == [["description", "name"]]
+class Shade(enum.Enum):
+    DARK = (0, 0, 0)
+
+
+@pytest.mark.parametrize("hint", [threading.Event, Odd, Shade, dict[int, str], list[complex], Callable[[], int], dict[str, Odd], type[int], "Later"])
+def test_a_type_without_a_form_in_json_is_refused_when_its_action_is_registered(hint: Any) -> None:
+    def take(one: Any, text: str = "") -> int:
+        return 1
+
+    def give() -> Any: ...
+    take.__annotations__["one"] = give.__annotations__["return"] = hint
+    for fn, place in ((take, "the parameter `one`"), (give, "the return type")):
+        with pytest.raises(TypeError, match=f"action `{fn.__name__}`: (.*`Later`.*|name 'Later' .*)" if hint == "Later" else f"action `{fn.__name__}`: {place}: "):
+            Agent("a").action(fn)

@@ -66,6 +66,72 @@ serve(trip, slots=4)
 '''
 
 
+TYPES = """
+import dataclasses, datetime, decimal, enum, typing, uuid
+import pydantic
+from goalmill import Agent
+
+class Colour(enum.Enum):
+    RED = "red"
+
+class Address(pydantic.BaseModel):
+    street: str
+
+class Order(pydantic.BaseModel):
+    id: uuid.UUID
+    address: Address
+
+class Point(typing.NamedTuple):
+    x: int
+    y: int = 0
+
+@dataclasses.dataclass
+class All:
+    order: Order
+    at: datetime.datetime
+    day: datetime.date
+    sum: decimal.Decimal
+    colour: Colour
+    point: Point
+    tags: set[str]
+    raw: bytes
+    nothing: None = None
+
+agent = Agent("types_agent")
+
+@agent.action
+def same(all: All) -> All:
+    assert all.tags == {"a", "b"} and all.raw == b"\\xff" and all.order.address.street == "x" and all.point == Point(1)
+    return all
+
+@agent.action
+def none(all: All, note: str) -> None:
+    assert isinstance(all.order, Order) and all.sum + 1 == decimal.Decimal("2.10")
+
+agent.serve(slots=2)
+"""
+
+
+def test_types_of_python_go_through_a_plan_and_back(server: Goalmill, agent: Start) -> None:
+    agent(TYPES)
+    given = {"order": {"id": "8f14e45f-ceea-467f-a830-9b1c1b2c3d4e", "address": {"street": "x"}}, "at": "2027-05-03T10:00:00+00:00",
+             "day": "2027-05-03", "sum": "1.10", "colour": "red", "point": {"x": 1}, "tags": ["b", "a"], "raw": "/w=="}
+    with Plan("types") as plan:
+        first = Step("first", "types_agent", action="same", inputs=given, retry=0)
+        Step("second", "types_agent", action="none", inputs={"all": first.out, "note": "x"}, retry=0)
+    run = server.submit(plan)
+    run.result(60)
+    assert run.results()["results"]["first"] == {**given, "point": {"x": 1, "y": 0}, "tags": ["a", "b"], "nothing": None}
+    assert run.results()["results"]["second"] == {}
+
+    def warns(field: str, wrong: Any) -> bool:
+        step = {"id": "s", "agent_type": "types_agent", "action": "same", "inputs": {**given, field: wrong}}
+        found = server.validate({"steps": [step]}).get("warnings", [])
+        return any(one["code"].startswith("INPUT_") and one["pointer"].startswith(f"/steps/0/inputs/{field}") for one in found)
+    for field, wrong in {"order": {"id": 1, "address": {"street": 5}}, "colour": "blue", "sum": [], "point": {"z": 1}, "tags": "a", "raw": 1}.items():
+        until(lambda: warns(field, wrong))  # the schemas of a new card are read soon
+
+
 def test_functions_become_durable_agents(server: Goalmill, agent: Start) -> None:
     agent(TRIP)
     card = next(a for a in server.request("GET", "/v1/agents")["items"] if a["agent_type"] == "trip_agent")

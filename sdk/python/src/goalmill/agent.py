@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import inspect
-import json
-import logging
 import os
 import sys
 import typing
@@ -11,13 +9,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from .context import AsyncContext, BaseContext, Context
-from .errors import Fatal, plain
-from .schema import convert, hoist, is_record, schema_of
+from .errors import Fatal
+from .schema import Shape, hoist, is_record, shape_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: An action of this name takes every action that has no function of its own.
 ANY = "*"
-log = logging.getLogger("goalmill")
+#: Return types that say nothing of the outputs.
+NO_OUTPUTS = (Any, object, type(None), typing.NoReturn)
 
 
 class Action:
@@ -51,38 +50,33 @@ class Action:
         # One parameter that has fields itself takes the inputs as a whole; else each parameter is a field of the inputs.
         self.whole = len(self.fields) == 1 and (is_record(first) or first in (Any, dict) or typing.get_origin(first) is dict)
         self.returns = hints.get("return", Any)
+        self.shapes = {name: self._shape(f"the parameter `{name}`", hint) for name, hint in self.fields.items()}
+        # What a planner gives is checked by the scheduler.
+        says_nothing = self.returns in NO_OUTPUTS or agent.plans or hasattr(self.returns, "to_dict")
+        self.outputs = None if says_nothing else self._shape("the return type", self.returns).schema
 
-    def inputs_schema(self) -> dict[str, Any] | None:
-        if self.whole:
-            return schema_of(next(iter(self.fields.values()))) or None
-        properties = {name: schema_of(hint) for name, hint in self.fields.items()}
-        return hoist({"type": "object", "properties": properties, "required": self.required, "additionalProperties": False})
-
-    def outputs_schema(self) -> dict[str, Any] | None:
-        return None if self.returns in (Any, None, type(None)) else schema_of(self.returns) or None
-
-    def _schema(self, make: Callable[[], dict[str, Any] | None], what: str) -> dict[str, Any] | None:
-        """A schema for the card; none if a type has none that JSON can say."""
+    def _shape(self, what: str, hint: Any) -> Shape:
         try:
-            made = make()
-            json.dumps(made, allow_nan=False)
-            return made
-        except Exception as error:
-            log.warning("the %s of action `%s` have no JSON Schema: %s: %s", what, self.name, type(error).__name__, plain(error))
-            return None
+            return shape_of(hint)
+        except (TypeError, NameError) as error:
+            raise TypeError(f"action `{self.name}`: {what}: {error}") from error
 
     def card(self) -> dict[str, Any]:
-        description = inspect.getdoc(self.fn) or ""
-        schemas = {"inputs": self._schema(self.inputs_schema, "inputs"), "outputs": self._schema(self.outputs_schema, "outputs")}
-        return {"name": self.name, "description": description.split("\n\n")[0], **({"side_effect": True} if self.side_effect else {}),
-                **{name: schema for name, schema in schemas.items() if schema is not None}}
+        """The action on the card of its agent."""
+        schemas = {name: shape.schema for name, shape in self.shapes.items()}
+        whole = next(iter(schemas.values()), None) if self.whole else None
+        each = {"type": "object", "properties": schemas, "required": self.required, "additionalProperties": False}
+        described = {"inputs": whole if self.whole else each, "outputs": self.outputs}
+        side_effect = {"side_effect": True} if self.side_effect else {}
+        description = (inspect.getdoc(self.fn) or "").split("\n\n")[0]
+        return {"name": self.name, "description": description, **side_effect, **{name: hoist(schema) for name, schema in described.items() if schema}}
 
     def arguments(self, inputs: Any, context: BaseContext | None) -> dict[str, Any]:
         """The arguments of the function; raises `Fatal` if the inputs do not fit."""
         made: dict[str, Any] = {self.context: context} if self.context else {}
         if self.whole:
-            name, hint = next(iter(self.fields.items()))
-            return {**made, name: convert({} if inputs is None else inputs, hint)}
+            name, shape = next(iter(self.shapes.items()))
+            return {**made, name: shape.load({} if inputs is None else inputs, "")}
         inputs = {} if inputs is None else inputs
         if not isinstance(inputs, dict):
             raise Fatal(f"the inputs of `{self.name}` must be an object", code="INPUT_INVALID")
@@ -93,7 +87,7 @@ class Action:
         if unknown := sorted(inputs.keys() - self.fields.keys()):
             known = ", ".join(self.fields) or "none"
             raise Fatal(f"`/{unknown[0]}` is unknown: inputs of `{self.name}` are {known}", code="INPUT_INVALID")
-        return {**made, **{name: convert(value, self.fields[name], f"/{name}") for name, value in inputs.items()}}
+        return {**made, **{name: self.shapes[name].load(value, f"/{name}") for name, value in inputs.items()}}
 
 
 class Agent:

@@ -1,40 +1,89 @@
-"""Types of Python, JSON Schema and JSON: dataclasses, TypedDict, pydantic models, enums, literals, unions, containers."""
+"""Types of Python and their JSON: what a type looks like in JSON Schema, and how a value is made from JSON and becomes JSON."""
 from __future__ import annotations
 
+import base64
 import dataclasses
 import datetime
+import decimal
 import enum
+import json
 import math
 import sys
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Literal, Union, get_args, get_origin
 
 from .errors import Fatal
 
 NESTING_MAX = 64
-_PLAIN: dict[Any, dict[str, Any]] = {
-    str: {"type": "string"}, bool: {"type": "boolean"}, int: {"type": "integer"}, float: {"type": "number"},
-    type(None): {"type": "null"}, datetime.datetime: {"type": "string", "format": "date-time"},
-    datetime.date: {"type": "string", "format": "date"},
+#: Makes a value of a type from JSON. The second argument is the JSON Pointer of the value.
+Load = Callable[[Any, str], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A type: its JSON Schema, and how its values are made from JSON; `Fatal` (`INPUT_INVALID`) names the place of what does not fit."""
+
+    schema: dict[str, Any]
+    load: Load
+
+
+def _wrong(value: Any, at: str, expected: str) -> Fatal:
+    found = {dict: "an object", list: "a list", str: "a text", type(None): "null"}.get(type(value), repr(value))
+    return Fatal(f"`{at or '/'}` must be {expected}, it is {found}", code="INPUT_INVALID")
+
+
+def _scalar(schema: dict[str, Any], expected: str, kinds: tuple[type, ...], make: Callable[[Any], Any]) -> Shape:
+    """A type whose JSON has one of some types."""
+    def load(value: Any, at: str) -> Any:
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise _wrong(value, at, expected)
+        try:
+            return make(value)
+        except (ValueError, ArithmeticError):
+            raise _wrong(value, at, expected) from None
+    return Shape(schema, load)
+
+
+def _decimal(value: Any) -> decimal.Decimal:
+    made = decimal.Decimal(str(value))
+    if not made.is_finite():
+        raise ValueError
+    return made
+
+
+def _date(kind: Any) -> Callable[[str], Any]:
+    return lambda value: kind.fromisoformat(value.replace("Z", "+00:00"))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_ANY = Shape({}, lambda value, at: value)
+_SCALARS: dict[Any, Shape] = {
+    str: _scalar({"type": "string"}, "a text", (str,), _same),
+    bool: _scalar({"type": "boolean"}, "true or false", (bool,), _same),
+    int: _scalar({"type": "integer"}, "an integer", (int,), _same),
+    float: _scalar({"type": "number"}, "a number", (int, float), float),
+    type(None): _scalar({"type": "null"}, "null", (type(None),), _same),
+    datetime.datetime: _scalar({"type": "string", "format": "date-time"}, "a time in the form of RFC 3339", (str,), _date(datetime.datetime)),
+    datetime.date: _scalar({"type": "string", "format": "date"}, "a date in the form of RFC 3339", (str,), _date(datetime.date)),
+    decimal.Decimal: _scalar({"type": ["string", "number"]}, "a decimal number", (str, int, float), _decimal),
+    uuid.UUID: _scalar({"type": "string", "format": "uuid"}, "a UUID", (str,), uuid.UUID),
+    bytes: _scalar({"type": "string", "contentEncoding": "base64"}, "bytes in base64", (str,), lambda value: base64.b64decode(value, validate=True)),
 }
 
 
-def _container(hint: Any) -> Literal["list", "tuple", "dict"] | None:
-    kind = get_origin(hint) or hint
-    if not isinstance(kind, type) or kind in (str, bytes):
-        return None
-    if issubclass(kind, Mapping):
-        return "dict"
-    if issubclass(kind, tuple):
-        return "tuple"
-    return "list" if issubclass(kind, Sequence) or kind is Iterable else None
-
-
 def is_record(hint: Any) -> bool:
-    """Whether the type has named fields: a dataclass, a TypedDict, a pydantic model."""
-    return isinstance(hint, type) and (dataclasses.is_dataclass(hint) or typing.is_typeddict(hint) or _is_model(hint))
+    """Whether the type has named fields: a dataclass, a TypedDict, a NamedTuple, a pydantic model."""
+    return isinstance(hint, type) and (dataclasses.is_dataclass(hint) or typing.is_typeddict(hint) or _is_named_tuple(hint) or _is_model(hint))
+
+
+def _is_named_tuple(hint: type) -> bool:
+    return issubclass(hint, tuple) and hasattr(hint, "_fields")
 
 
 def _is_model(hint: Any) -> bool:
@@ -43,18 +92,163 @@ def _is_model(hint: Any) -> bool:
 
 
 def _fields(hint: Any) -> tuple[dict[str, Any], set[str]]:
-    """The types of the fields of a dataclass or TypedDict, and the names of those that must be given."""
+    """The types of the fields of a dataclass, NamedTuple or TypedDict, and the names of those that must be given."""
     hints = typing.get_type_hints(hint)
     if typing.is_typeddict(hint):
         return hints, set(hint.__required_keys__)
-    required = {f.name for f in dataclasses.fields(hint)
-                if f.init and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING}
-    return {f.name: hints[f.name] for f in dataclasses.fields(hint) if f.init}, required
+    if _is_named_tuple(hint):
+        return {name: hints.get(name, Any) for name in hint._fields}, set(hint._fields) - set(hint._field_defaults)
+    fields = [f for f in dataclasses.fields(hint) if f.init]
+    required = {f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING}
+    return {f.name: hints[f.name] for f in fields}, required
+
+
+def shape_of(hint: Any, _above: tuple[Any, ...] = ()) -> Shape:
+    """The shape of a type; `TypeError` if it has no form in JSON.
+
+    - `_above`: the records around it.
+    """
+    hint = _resolved(hint)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any or hint is object or isinstance(hint, typing.TypeVar):
+        return _ANY
+    if origin is Literal:
+        return _one_of([(item, item) for item in arguments])
+    if origin in (Union, types.UnionType):
+        return _union([shape_of(item, _above) for item in arguments], arguments)
+    kind = origin or hint
+    if not isinstance(kind, type):
+        raise TypeError(f"the type {hint!r} has no form in JSON")
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    if _is_model(kind):
+        return _model(kind)
+    if is_record(kind):
+        return _record(kind, _above)
+    if issubclass(kind, enum.Enum):
+        return _one_of([(to_json(member.value), member) for member in kind])
+    if issubclass(kind, Mapping):
+        return _mapping(arguments, _above)
+    if issubclass(kind, tuple) and arguments and arguments[-1] is not Ellipsis:
+        return _fixed_list([shape_of(item, _above) for item in arguments])
+    if kind is Iterable or issubclass(kind, (Sequence, Set)) and not issubclass(kind, (str, bytes)):
+        return _list(kind, shape_of(arguments[0], _above) if arguments else _ANY)
+    raise TypeError(f"the type `{kind.__qualname__}` has no form in JSON: convert it to a dataclass, or to types of JSON")
+
+
+def _resolved(hint: Any) -> Any:
+    """The type behind `Annotated`, `NewType` and aliases."""
+    while True:
+        if get_origin(hint) is typing.Annotated:
+            hint = get_args(hint)[0]
+        elif (behind := getattr(hint, "__supertype__", None) or getattr(hint, "__value__", None)) is not None and not isinstance(hint, type):
+            hint = behind
+        else:
+            return hint
+
+
+def _one_of(values: list[tuple[Any, Any]]) -> Shape:
+    """One of some values, each with its JSON."""
+    def load(value: Any, at: str) -> Any:
+        for text, member in values:
+            if type(value) is type(text) and value == text:
+                return member
+        raise _wrong(value, at, "one of " + ", ".join(repr(text) for text, _ in values))
+    if any(not isinstance(text, (str, int, float, type(None))) for text, _ in values):
+        raise TypeError(f"the values {[text for text, _ in values]} are no texts or numbers")
+    return Shape({"enum": [text for text, _ in values]}, load)
+
+
+def _union(shapes: list[Shape], hints: tuple[Any, ...]) -> Shape:
+    """The first type that fits."""
+    def load(value: Any, at: str) -> Any:
+        for shape in shapes:
+            try:
+                return shape.load(value, at)
+            except Fatal:
+                continue
+        raise _wrong(value, at, "a " + " or ".join(getattr(hint, "__name__", str(hint)) for hint in hints))
+    return Shape({"anyOf": [shape.schema for shape in shapes]}, load)
+
+
+def _model(hint: Any) -> Shape:
+    def load(value: Any, at: str) -> Any:
+        try:
+            return hint.model_validate(value)
+        except ValueError as error:
+            raise Fatal(f"`{at or '/'}`: {error}", code="INPUT_INVALID") from error
+    try:
+        return Shape(hint.model_json_schema(), load)
+    except Exception as error:
+        raise TypeError(f"the model `{hint.__qualname__}` has no JSON Schema: {error}") from error
+
+
+def _record(hint: Any, above: tuple[Any, ...]) -> Shape:
+    if hint in above:  # a type that contains itself: its fields stand above
+        return Shape({"type": "object"}, lambda value, at: shape_of(hint).load(value, at))
+    hints, required = _fields(hint)
+    shapes = {name: shape_of(item, (*above, hint)) for name, item in hints.items()}
+
+    def load(value: Any, at: str) -> Any:
+        if not isinstance(value, dict):
+            raise _wrong(value, at, "an object")
+        if missing := sorted(required - value.keys()):
+            raise Fatal(f"`{at}/{missing[0]}` is missing", code="INPUT_INVALID")
+        if unknown := sorted(value.keys() - shapes.keys()):
+            raise Fatal(f"`{at}/{unknown[0]}` is unknown: known are {', '.join(sorted(shapes))}", code="INPUT_INVALID")
+        made = {name: shapes[name].load(item, f"{at}/{name}") for name, item in value.items()}
+        return made if typing.is_typeddict(hint) else hint(**made)
+    properties = {name: shape.schema for name, shape in shapes.items()}
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return Shape({**schema, "required": sorted(required)} if required else schema, load)
+
+
+def _mapping(arguments: tuple[Any, ...], above: tuple[Any, ...]) -> Shape:
+    if arguments and _resolved(arguments[0]) not in (str, Any) and get_origin(arguments[0]) is not Literal:
+        raise TypeError(f"the keys of an object in JSON are texts, and not {arguments[0]!r}")
+    values = shape_of(arguments[1], above) if arguments else None
+
+    def load(value: Any, at: str) -> Any:
+        if not isinstance(value, dict):
+            raise _wrong(value, at, "an object")
+        return {name: (values or _ANY).load(item, f"{at}/{name}") for name, item in value.items()}
+    return Shape({"type": "object", **({"additionalProperties": values.schema} if values else {})}, load)
+
+
+def _list(kind: type, items: Shape) -> Shape:
+    make: type = next((one for one in (tuple, frozenset) if issubclass(kind, one)), set if issubclass(kind, Set) else list)
+
+    def load(value: Any, at: str) -> Any:
+        if not isinstance(value, list):
+            raise _wrong(value, at, "a list")
+        return make(items.load(item, f"{at}/{n}") for n, item in enumerate(value))
+    unique = {"uniqueItems": True} if issubclass(kind, Set) else {}
+    return Shape({"type": "array", **({"items": items.schema} if items.schema else {}), **unique}, load)
+
+
+def _fixed_list(items: list[Shape]) -> Shape:
+    def load(value: Any, at: str) -> Any:
+        if not isinstance(value, list):
+            raise _wrong(value, at, "a list")
+        if len(items) != len(value):
+            raise _wrong(value, at, f"a list of {len(items)}")
+        return tuple(shape.load(item, f"{at}/{n}") for n, (item, shape) in enumerate(zip(value, items)))
+    schemas = [shape.schema for shape in items]
+    return Shape({"type": "array", "prefixItems": schemas, "minItems": len(schemas), "maxItems": len(schemas)}, load)
 
 
 def schema_of(hint: Any) -> dict[str, Any]:
-    """The JSON Schema of a type; `{}` for `Any` and for types that are not known here."""
-    return hoist(_schema_of(hint))
+    """The JSON Schema of a type, with definitions at its root; `TypeError` if it has no form in JSON."""
+    return hoist(shape_of(hint).schema)
+
+
+def convert(value: Any, hint: Any) -> Any:
+    """Makes a value of a type from JSON. A value of a type that has no form in JSON stays as it is."""
+    try:
+        shape = shape_of(hint)
+    except (TypeError, NameError):
+        return value
+    return shape.load(value, "")
 
 
 def hoist(schema: dict[str, Any]) -> dict[str, Any]:
@@ -96,131 +290,17 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     return made
 
 
-def _schema_of(hint: Any, _above: tuple[Any, ...] = ()) -> dict[str, Any]:
-    if hint in _PLAIN:
-        return dict(_PLAIN[hint])
-    if _is_model(hint):
-        schema: dict[str, Any] = hint.model_json_schema()
-        return schema
-    if is_record(hint):
-        if hint in _above:  # a type that contains itself: its fields stand above
-            return {"type": "object"}
-        hints, required = _fields(hint)
-        properties = {name: _schema_of(item, (*_above, hint)) for name, item in hints.items()}
-        made: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
-        return {**made, "required": sorted(required)} if required else made
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return {"enum": [member.value for member in hint]}
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is typing.Annotated:
-        return _schema_of(arguments[0], _above)
-    if origin is Literal:
-        return {"enum": list(arguments)}
-    if origin in (Union, types.UnionType):
-        return {"anyOf": [_schema_of(item, _above) for item in arguments]}
-    kind = _container(hint)
-    if kind == "dict":
-        plain: dict[str, Any] = {"type": "object"}
-        return {**plain, "additionalProperties": _schema_of(arguments[1], _above)} if arguments else plain
-    if kind == "tuple" and arguments and arguments[-1] is not Ellipsis:
-        items = [_schema_of(item, _above) for item in arguments]
-        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-    if kind:
-        return {"type": "array", "items": _schema_of(arguments[0], _above)} if arguments else {"type": "array"}
-    return {}
-
-
-def convert(value: Any, hint: Any, at: str = "") -> Any:
-    """Makes a value of a type from JSON; raises `Fatal` (`INPUT_INVALID`) that names the place.
-
-    - `at`: the JSON Pointer of the value.
-    """
-    def wrong(expected: str) -> Fatal:
-        return Fatal(f"`{at or '/'}` must be {expected}, it is {_name(value)}", code="INPUT_INVALID")
-
-    if hint is Any or hint is object or isinstance(hint, typing.TypeVar):
-        return value
-    if _is_model(hint):
-        try:
-            return hint.model_validate(value)
-        except ValueError as error:
-            raise Fatal(f"`{at or '/'}`: {error}", code="INPUT_INVALID") from error
-    if hint is type(None):
-        if value is not None:
-            raise wrong("null")
-        return None
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint in (str, bool, int, float):
-        if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-            raise wrong({str: "a text", bool: "true or false", int: "an integer", float: "a number"}[hint])
-        return value
-    if hint in (datetime.datetime, datetime.date):
-        try:
-            return hint.fromisoformat(value.replace("Z", "+00:00"))
-        except (ValueError, AttributeError):
-            raise wrong("a date in the form of RFC 3339") from None
-    if is_record(hint):
-        if not isinstance(value, dict):
-            raise wrong("an object")
-        hints, required = _fields(hint)
-        if missing := sorted(required - value.keys()):
-            raise Fatal(f"`{at}/{missing[0]}` is missing", code="INPUT_INVALID")
-        if unknown := sorted(value.keys() - hints.keys()):
-            raise Fatal(f"`{at}/{unknown[0]}` is unknown: known are {', '.join(sorted(hints))}", code="INPUT_INVALID")
-        made = {name: convert(item, hints[name], f"{at}/{name}") for name, item in value.items()}
-        return made if typing.is_typeddict(hint) else hint(**made)
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        try:
-            return hint(value)
-        except ValueError:
-            raise wrong("one of " + ", ".join(repr(member.value) for member in hint)) from None
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        if not any(value == item and type(value) is type(item) for item in arguments):
-            raise wrong("one of " + ", ".join(map(repr, arguments)))
-        return value
-    if origin in (Union, types.UnionType):
-        for item in arguments:
-            try:
-                return convert(value, item, at)
-            except Fatal:
-                continue
-        raise wrong("a " + " or ".join(getattr(item, "__name__", str(item)) for item in arguments))
-    if origin is typing.Annotated:
-        return convert(value, arguments[0], at)
-    kind = _container(hint)
-    if kind == "dict":
-        if not isinstance(value, dict):
-            raise wrong("an object")
-        return {name: convert(item, arguments[1] if arguments else Any, f"{at}/{name}") for name, item in value.items()}
-    if kind:
-        if not isinstance(value, list):
-            raise wrong("a list")
-        fixed = kind == "tuple" and bool(arguments) and arguments[-1] is not Ellipsis
-        if fixed and len(arguments) != len(value):
-            raise wrong(f"a list of {len(arguments)}")
-        types_of_items = arguments if fixed else (arguments[0] if arguments else Any,) * len(value)
-        items = [convert(item, one, f"{at}/{n}") for n, (item, one) in enumerate(zip(value, types_of_items))]
-        return tuple(items) if kind == "tuple" else items
-    return value
-
-
-def _name(value: Any) -> str:
-    return {dict: "an object", list: "a list", str: "a text", type(None): "null"}.get(type(value), repr(value))
-
-
-def to_json(value: Any, at: str = "", _depth: int = 0, *, nesting_max: int = NESTING_MAX) -> Any:
+def to_json(value: Any, at: str = "", _depth: int = 0) -> Any:
     """Makes JSON of a value; raises `Fatal` (`ANSWER_INVALID`) that names the place of what is no JSON for Goalmill."""
     def wrong(reason: str) -> Fatal:
         return Fatal(f"`{at or '/'}` {reason}", code="ANSWER_INVALID")
 
-    if _depth > nesting_max:
-        raise wrong(f"is nested deeper than {nesting_max} levels (`limits.nesting_max`)")
+    if _depth > NESTING_MAX:
+        raise wrong(f"is nested deeper than {NESTING_MAX} levels (`limits.nesting_max`)")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, enum.Enum):
-        return to_json(value.value, at, _depth, nesting_max=nesting_max)
+        return to_json(value.value, at, _depth)
     if isinstance(value, str):
         try:
             value.encode()
@@ -231,22 +311,30 @@ def to_json(value: Any, at: str = "", _depth: int = 0, *, nesting_max: int = NES
         if not -(1 << 63) <= value < 1 << 64:
             raise wrong("has more than 64 bits")
         return value
-    if isinstance(value, float):
+    if isinstance(value, (float, decimal.Decimal)):
         if not math.isfinite(value):
             raise wrong("is no finite number")
-        return value
-    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value if isinstance(value, float) else str(value)
+    if isinstance(value, datetime.date):
         return value.isoformat()
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    elif isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
     elif hasattr(value, "model_dump"):
-        value = value.model_dump(mode="json")
+        value = value.model_dump(mode="json", by_alias=True)
     elif hasattr(value, "to_dict"):  # a plan
         value = value.to_dict()
     if isinstance(value, Mapping):
         if bad := next((name for name in value if not isinstance(name, str)), None):
             raise wrong(f"has the field name {bad!r}, which is no text")
-        return {to_json(name, at): to_json(item, f"{at}/{name}", _depth + 1, nesting_max=nesting_max) for name, item in value.items()}
+        return {to_json(name, at): to_json(item, f"{at}/{name}", _depth + 1) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_json(item, f"{at}/{n}", _depth + 1, nesting_max=nesting_max) for n, item in enumerate(value)]
+        return [to_json(item, f"{at}/{n}", _depth + 1) for n, item in enumerate(value)]
+    if isinstance(value, Set):  # in an order that is the same in each process
+        return sorted((to_json(item, at, _depth + 1) for item in value), key=json.dumps)
     raise wrong(f"is a {type(value).__name__}, which is no JSON: convert it first")
