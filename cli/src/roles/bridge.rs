@@ -71,7 +71,6 @@ pub async fn start(
     worker.agents.clear();
     worker.id = hello.name.clone().unwrap_or(worker.id);
     worker.drain_ms = hello.drain_ms.unwrap_or(worker.drain_ms);
-    worker.heartbeat_ms = hello.heartbeat_ms.unwrap_or(worker.heartbeat_ms);
     let nesting_max = settings.limits.nesting_max;
     let options = WorkerOptions {
         settings: worker,

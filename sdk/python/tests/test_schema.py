@@ -107,7 +107,7 @@ class Point(typing.NamedTuple):
 @dataclasses.dataclass
 class Tree:
     name: str
-    parts: list["Tree"] = dataclasses.field(default_factory=list)
+    parts: list[Tree] = dataclasses.field(default_factory=list)
     size: int = dataclasses.field(init=False, default=1)
 
 

@@ -1,8 +1,11 @@
 """The test kit: plans with agents in this process, in virtual time."""
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,24 @@ def test_mocks_stand_beside_agents_and_failures_are_results() -> None:
     result = run(plan, [agent], mocks={"other": {"*": {"outputs": {"n": 1}, "cost": 0.5}}})
     assert result.failure is not None and result.failure["code"] == "REFUSED"
     assert (result.status, result.outputs["a"], result.cost) == ("failed", {"n": 1}, 0.5)
+
+
+def test_a_run_leaves_no_thread_behind() -> None:
+    agent = Agent("a")
+
+    @agent.action
+    def sync() -> None: ...
+
+    @agent.action("async")
+    async def run_async() -> None:
+        asyncio.create_task(asyncio.sleep(9))
+    before = threading.active_count()
+    for action in ("sync", "async"):
+        assert run({"steps": [{"id": "s", "agent_type": "a", "action": action}]}, [agent]).status == "completed"
+    end = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert threading.active_count() == before
 
 
 def test_what_cannot_run_is_refused_with_the_place() -> None:

@@ -76,9 +76,6 @@ pub struct Hello {
     /// How long running tasks may take after a drain began, in milliseconds.
     #[serde(default)]
     pub drain_ms: Option<u64>,
-    /// The interval of heartbeats, in milliseconds.
-    #[serde(default)]
-    pub heartbeat_ms: Option<u64>,
 }
 
 /// Names a call: the number of the task, and a number that the program gives.

@@ -81,8 +81,6 @@ class _Call:
     """A durable call between its steps: ask for the recorded outcome, make it, record it."""
 
     def __init__(self, attempt: Attempt, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX:
-            raise Fatal(f"the name of a call must have 1 to {NAME_MAX} characters", code="CALL_INVALID")
         self.attempt, self.fn, self.args, self.kwargs = attempt, fn, args, kwargs
         inputs, self.returns, self.takes_key = _inputs(fn, args, kwargs)
         self.number, self.asked = attempt.ask("call", name=plain(name), inputs=inputs)

@@ -58,10 +58,11 @@ class Bridge:
         self.frame_max = 1 << 20
         self.lock = threading.Lock()
         self.held: dict[int, Attempt] = {}
-        self.jobs: queue.SimpleQueue[tuple[Attempt, Action]] = queue.SimpleQueue()
+        #: Attempts of sync actions; `None` ends a slot.
+        self.jobs: queue.SimpleQueue[tuple[Attempt, Action] | None] = queue.SimpleQueue()
         self.runners = 0
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.ready, self.closed = threading.Event(), threading.Event()
+        self.closed = threading.Event()
 
     # Life
 
@@ -91,6 +92,11 @@ class Bridge:
                 loop.run_forever()
             except BaseException as error:  # `sys.exit` in a task of an agent
                 log.error("a task left the event loop of the async actions", exc_info=error)
+        if left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(left, timeout=SETTLE_S))
+        loop.close()
 
     def settle(self) -> int:
         """Waits for the end of the program, whose code it returns, and a moment for that of stopped attempts."""
@@ -134,6 +140,8 @@ class Bridge:
                         stream.close()
         for attempt in list(self.held.values()):
             attempt.stop()
+        for _ in range(self.runners):
+            self.jobs.put(None)
         self.closed.set()
 
     def _handle(self, kind: str, body: dict[str, Any]) -> None:
@@ -143,9 +151,6 @@ class Bridge:
             self._begin(attempt)
         elif kind == "ready":
             self.frame_max = body["frame_bytes_max"]
-            self.ready.set()
-        elif kind == "draining":
-            log.info("the worker drains")
         elif (held := self.held.get(body.get("task", 0))) is not None:
             if kind == "stop":
                 held.stop()
@@ -169,8 +174,8 @@ class Bridge:
         self.jobs.put((attempt, action))
 
     def _run_jobs(self) -> None:
-        while True:
-            attempt, action = self.jobs.get()
+        while (job := self.jobs.get()) is not None:
+            attempt, action = job
             try:
                 if not attempt.stopped.is_set():
                     arguments = action.arguments(attempt.task.get("inputs"), Context(attempt))
@@ -212,11 +217,11 @@ class Worker(Bridge):
     """Serves agents: `run()` until a signal, or `start()`, `drain()`, `wait()`."""
 
     def __init__(self, *agents: Agent, slots: int = 8, url: str = "redis://127.0.0.1:6379", prefix: str = "goalmill",
-                 drain: float = DRAIN_S, heartbeat: float = 2.0, name: str | None = None, program: str | None = None) -> None:
+                 drain: float = DRAIN_S, name: str | None = None, program: str | None = None) -> None:
         if not agents or slots < 1:
             raise ValueError("a worker needs an agent and a slot")
         self.name = name or f"py-{socket.gethostname()[:40]}-{uuid.uuid4().hex[:10]}"
-        hello = {"slots": slots, "name": self.name, "drain_ms": round(drain * 1000), "heartbeat_ms": round(heartbeat * 1000)}
+        hello = {"slots": slots, "name": self.name, "drain_ms": round(drain * 1000)}
         super().__init__(agents, hello, program, os.environ.get("GOALMILL_BRIDGE"))
         self.environment = {"GOALMILL_REDIS_URL": url, "GOALMILL__REDIS__PREFIX": prefix}
         self.drains = self.drains_sent = 0
