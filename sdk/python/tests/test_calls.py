@@ -241,7 +241,7 @@ def test_the_first_of_several_waits_ends_the_attempt() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_call_that_the_action_does_not_await_is_a_failure_that_says_so() -> None:
+def test_a_call_that_the_action_does_not_await_is_a_failure_that_says_so(caplog: pytest.LogCaptureFixture) -> None:
     tasks = set()
 
     async def task(ctx: AsyncContext) -> None:
@@ -258,6 +258,21 @@ def test_a_call_that_the_action_does_not_await_is_a_failure_that_says_so() -> No
         failure = Attempts(act).failure
         assert (failure["code"], failure["effect"]) == ("CALL_INVALID", "unknown")
         assert "ended before its call `late`: await every call" in failure["message"]
+
+    def after(ctx: Context) -> None:
+        def late() -> None:
+            time.sleep(0.1)
+            caplog.clear()
+            with pytest.raises(Stopped):
+                ctx.call("after", lambda: made.append(1))
+            made.append(0)
+        threading.Thread(target=late, daemon=True).start()
+    made: list[int] = []
+    assert Attempts(after).value is None
+    end = time.monotonic() + 5
+    while not made and time.monotonic() < end:
+        time.sleep(0.01)
+    assert made == [0] and "was not made, because its attempt has ended" in caplog.text
 
     async def cancelled(ctx: AsyncContext) -> str:
         late = asyncio.create_task(ctx.call("late", asyncio.sleep, 9))

@@ -184,12 +184,20 @@ export class Attempt {
   }
 
   private async ask(kind: string, call: number, fields: object): Promise<CallAnswer> {
-    if (this.hasEnded) throw new Fatal('the attempt has ended: await every call', { code: 'CALL_INVALID' });
+    if (this.hasEnded) throw this.callAfterEnd();
     this.signal.throwIfAborted();
     return new Promise((resolve, reject) => {
       this.asked.set(call, { resolve, reject });
       this.tell(kind, { call, ...fields });
     });
+  }
+
+  /** Of an action that has ended before its call. There is no attempt any more that could fail. */
+  private callAfterEnd(): Stopped {
+    const { plan, step, attempt } = this.task;
+    const message = 'a call was not made, because its attempt has ended: await every call';
+    this.log('warn', message, { plan, step, attempt });
+    return new Stopped(message, 'CALL_INVALID');
   }
 
   /** Sends a frame that has no answer. */

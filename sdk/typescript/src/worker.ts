@@ -93,15 +93,7 @@ export class Bridge implements Link {
 
   /** Runs tasks until the program has ended; throws unless that was asked for. */
   async run(): Promise<void> {
-    process.on('unhandledRejection', passStopped);
-    try {
-      await this.serveFrames();
-    } finally {
-      process.off('unhandledRejection', passStopped);
-    }
-  }
-
-  private async serveFrames(): Promise<void> {
+    if (!process.listeners('unhandledRejection').includes(passStopped)) process.on('unhandledRejection', passStopped);
     let unreadable: string | undefined;
     try {
       for await (const frame of readValues(this.program.stdout)) {
@@ -148,9 +140,9 @@ export class Bridge implements Link {
   }
 }
 
-/** What ends an attempt is seen by the attempt: code of an action that runs on must not end the process by it. */
+/** What ends an attempt is seen by the attempt: code of an action that still runs must not end the process by it. */
 function passStopped(reason: unknown): void {
   if (reason instanceof Suspended || reason instanceof Stopped) return;
-  // Without another listener the process would end, as it does without this one.
+  // Without another listener the process ends, as it does without this one.
   if (process.listenerCount('unhandledRejection') === 1) throw reason;
 }

@@ -154,14 +154,26 @@ const FLOATING = `
     await new Promise((resolve) => setTimeout(resolve, 50));
     return 'wrong';
   });
-  const { outputs } = await run({ steps: [{ id: 's', agent_type: 'a' }] }, [one], { approvals: [{ step: 's' }] });
-  console.log(outputs.s.approved);
+  const plan = { steps: [{ id: 's', agent_type: 'a' }] };
+  const { outputs } = await run(plan, [one], { approvals: [{ step: 's' }] });
+  const two = agent('a');
+  two.action('*', (_, ctx) => {
+    void (async () => {
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      await ctx.call('late', () => 1);
+    })();
+  });
+  const logged = [];
+  await Promise.all([run(plan, [two], { log: (level, message) => logged.push(message) }), run(plan, [two])]);
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  console.log(outputs.s.approved, logged.length);
+  void run(plan, [one], { approvals: [{ step: 's' }] });
   await Promise.reject(new Error('another error'));
 `;
 
 test('a wait that the action does not await ends the attempt and not the process', () => {
   const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '-e', FLOATING], { cwd: import.meta.dirname, encoding: 'utf8' });
-  assert.deepEqual([stdout, status, /another error/.test(stderr)], ['true\n', 1, true], stderr);
+  assert.deepEqual([stdout, status, /another error/.test(stderr)], ['true 1\n', 1, true], stderr);
 });
 
 test('a call that the action does not await is a failure that says so', async () => {

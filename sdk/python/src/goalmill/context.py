@@ -205,6 +205,8 @@ class BaseContext:
         return again
 
     def _check(self) -> None:
+        if self._attempt.ended:
+            self.log.warning("a call was not made, because its attempt has ended: await every call")
         if self.cancelled:
             raise Stopped
 
