@@ -61,7 +61,7 @@ class Attempts:
 
 def test_calls_that_run_at_the_same_time_are_recorded_as_they_end_and_found_in_any_order() -> None:
     async def later(n: int) -> int:
-        await asyncio.sleep(0.03 * (3 - n))
+        await asyncio.sleep(0.2 * (3 - n))
         return n
 
     async def first(ctx: AsyncContext) -> list[int]:

@@ -30,7 +30,7 @@ async function run(acts, { step, plan, ...options } = {}) {
 const rejected = (promise) => promise.then(() => assert.fail('it was made'), (error) => error);
 
 test('calls that run at the same time are recorded as they end, and found in any order', async () => {
-  const all = (order, made) => (ctx) => Promise.all(order.map((n) => ctx.call('c', async () => (await sleep(30 * (3 - n)), made(n)), { inputs: n })));
+  const all = (order, made) => (ctx) => Promise.all(order.map((n) => ctx.call('c', async () => (await sleep(150 * (3 - n)), made(n)), { inputs: n })));
   const { values, made } = await run([all([0, 1, 2], (n) => n), all([2, 0, 1], () => 'again')]);
   assert.deepEqual(values, [[0, 1, 2], [2, 0, 1]]);
   assert.deepEqual(made(1).map(({ n, outcome }) => [n, outcome]), [[1, 2], [2, 1], [3, 0]]);
