@@ -32,7 +32,7 @@ pub struct Envelope<C = Command> {
     /// Uniform over `u64`; several draws are made from it.
     pub random: u64,
     pub actor: Option<String>,
-    /// What the family of the plan has used up, as [`crate::FamilyPlans`] is given it.
+    /// What the family of the plan has used up: see [`crate::FamilyQueue::family_use`].
     pub family: FamilyUse,
     pub command: C,
 }

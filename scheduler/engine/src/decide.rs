@@ -19,11 +19,40 @@ use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejec
 ///
 /// Reads no clock and draws no number: both are in the envelope, so the same inputs give the same events. On a
 /// rejection the state is as before. The records continue the state's sequence; the state is ahead of the journal
-/// until they are committed. What the plan asks of its family is decided by [`crate::settle_family`].
+/// until they are committed. What the plan asks of its family goes into a [`crate::FamilyQueue`].
 pub fn decide(state: &mut PlanState, context: &EngineContext, envelope: Envelope) -> Result<Decision, Rejection> {
-    let mut turn = Turn::begin(state, context, envelope.now_ms, envelope.random, envelope.actor);
-    turn.join_family(envelope.family);
-    turn.handle(envelope.command)?;
+    let Envelope { now_ms, random, actor, family, command } = envelope;
+    if state.is_final() {
+        return Err(Rejection::Final { status: state.status });
+    }
+    if state.is_kept() && !matches!(command, Command::EndKept(_) | Command::SubPlanEnded { .. }) {
+        return Err(state.refuse_kept());
+    }
+    let mut turn = Turn::begin(state, context, now_ms, random, actor);
+    turn.join_family(family);
+    match command {
+        Command::Verb(verb) => turn.handle_verb(verb)?,
+        Command::Planned { revision, answer } => turn.planned(revision, answer)?,
+        Command::ModelAsked(asked) => turn.model_asked(*asked)?,
+        Command::ToolsCalled(called) => turn.tools_called(called)?,
+        Command::ModelAnswered(answered) => turn.model_answered(*answered),
+        Command::Judged(judged) => turn.judged(*judged)?,
+        Command::AddSteps { steps } => turn.add_steps(steps)?,
+        Command::ClosePlan(closing) => turn.close(*closing)?,
+        Command::BetterPlan(planned) => turn.better_plan(*planned)?,
+        Command::Dispatch(i) => turn.dispatch(i)?,
+        Command::CacheLookedUp { step, key, outputs } => turn.handle_cache_lookup(step, &key, outputs)?,
+        Command::PayloadsLoaded { step, payloads } => turn.payloads_loaded(step, payloads)?,
+        Command::HookAnswered(answer) => turn.hook_answered(*answer)?,
+        Command::Report(report) => turn.report(*report)?,
+        Command::Due(Timer::Plan) => turn.handle_plan_timer()?,
+        Command::Due(Timer::Step(i)) => turn.handle_step_timer(i)?,
+        Command::Continue => turn.unlock_steps(),
+        Command::FamilyGrew { steps, bytes } => turn.grow_family(FamilyGrew { steps, bytes }),
+        Command::EventTaken(taken) => turn.event_taken(taken),
+        Command::SubPlanEnded { step, attempt, end } => turn.sub_plan_ended(&step, attempt, *end)?,
+        Command::EndKept(fate) => turn.end_kept(*fate)?,
+    }
     Ok(turn.end())
 }
 
@@ -106,51 +135,6 @@ impl<'a> Turn<'a> {
         react(turn.state, &record, &mut turn.effects, &mut turn.requests);
         turn.records.push(record);
         turn
-    }
-
-    pub(crate) fn handle(&mut self, command: Command) -> Result<(), Rejection> {
-        if self.state.is_final() {
-            return Err(Rejection::Final { status: self.state.status });
-        }
-        let is_for_kept = matches!(command, Command::EndKept(_) | Command::SubPlanEnded { .. });
-        if self.state.is_kept() && !is_for_kept {
-            return Err(self.refuse_kept());
-        }
-        match command {
-            Command::Verb(verb) => self.handle_verb(verb),
-            Command::Planned { revision, answer } => self.planned(revision, answer),
-            Command::ModelAsked(asked) => self.model_asked(*asked),
-            Command::ToolsCalled(called) => self.tools_called(called),
-            Command::ModelAnswered(answered) => {
-                self.model_answered(*answered);
-                Ok(())
-            }
-            Command::Judged(judged) => self.judged(*judged),
-            Command::AddSteps { steps } => self.add_steps(steps),
-            Command::ClosePlan(closing) => self.close(*closing),
-            Command::BetterPlan(planned) => self.better_plan(*planned),
-            Command::Dispatch(i) => self.dispatch(i),
-            Command::CacheLookedUp { step, key, outputs } => self.handle_cache_lookup(step, &key, outputs),
-            Command::PayloadsLoaded { step, payloads } => self.payloads_loaded(step, payloads),
-            Command::HookAnswered(answer) => self.hook_answered(*answer),
-            Command::Report(report) => self.report(*report),
-            Command::Due(Timer::Plan) => self.handle_plan_timer(),
-            Command::Due(Timer::Step(i)) => self.handle_step_timer(i),
-            Command::Continue => {
-                self.unlock_steps();
-                Ok(())
-            }
-            Command::FamilyGrew { steps, bytes } => {
-                self.grow_family(FamilyGrew { steps, bytes });
-                Ok(())
-            }
-            Command::EventTaken(taken) => {
-                self.event_taken(taken);
-                Ok(())
-            }
-            Command::SubPlanEnded { step, attempt, end } => self.sub_plan_ended(&step, attempt, *end),
-            Command::EndKept(fate) => self.end_kept(*fate),
-        }
     }
 
     /// Counts a part of the decision: what it adds to the commit, and its expressions.

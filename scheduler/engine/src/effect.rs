@@ -12,8 +12,8 @@ use crate::budget::work_limit::WorkLimit;
 use crate::graph::StepIndex;
 use crate::sub_plan::family::FamilyRequest;
 
-/// The result of a command: events, already folded into the state, effects, and requests to other plans, which
-/// [`crate::settle_family`] decides.
+/// The result of a command: events, already folded into the state, effects, and requests to other plans, which a
+/// [`crate::FamilyQueue`] takes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
     pub records: Vec<Record>,

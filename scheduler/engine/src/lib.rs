@@ -4,8 +4,8 @@
 //! makes into the state, so the shell must commit them before it runs the effects. When a commit fails it
 //! drops the state and folds the log again with [`replay()`]. [`pending`] then names the effects that may not have run.
 //!
-//! A decision may concern sub-plans and the parent: [`decide_in_family`] and [`settle_family`] decide for all of them,
-//! and call the shell back as [`FamilyPlans`]. What one call decides is committed together.
+//! A decision may concern sub-plans and the parent: the shell puts it into a [`FamilyQueue`], which gives one
+//! [`FamilyCommand`] after the other. What one command leads to is committed together.
 //!
 //! The shell must send: every [`Timer`] at its time, after the reports that arrived before it; every
 //! [`Effect::Ready`] step once [`PlanState::can_dispatch`] allows it, checked again after [`Effect::Room`]; and an
@@ -79,10 +79,11 @@ pub use revise::replan_context::replan_context;
 pub use revise::validate_revision;
 pub use state::PlanState;
 pub use step_snapshot::StepSnapshot;
-pub use sub_plan::family::{FamilyPlans, FamilyUse, settle_family};
+pub use sub_plan::family::FamilyUse;
+pub use sub_plan::family_queue::{EventOffer, FamilyCommand, FamilyPlans, FamilyQueue};
 pub use sub_plan::kept_plans::KeptFate;
 pub use submit::{Engine, submit};
 pub use token::TokenKey;
 pub use transitions::{plan_transition, step_transition};
 pub use view::SummarySnapshot;
-pub use wait::family_events::{decide_in_family, family_has_event};
+pub use wait::family_events::family_has_event;

@@ -23,8 +23,8 @@ use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_common::wire;
 use goalmill_engine::{
-    Cards, Command, EngineContext, FamilyPlans, InputRecording, NeededPayload, PlanAnswer, PlanState, Rejection,
-    StepIndex, TokenKey, decide_in_family, replay,
+    Cards, Command, EngineContext, FamilyCommand, FamilyPlans, InputRecording, NeededPayload, PlanAnswer, PlanState,
+    Rejection, StepIndex, TokenKey, replay,
 };
 use goalmill_expression::Payload;
 use goalmill_plan::validate::Policy;
@@ -167,7 +167,10 @@ impl VirtualShard {
         self.state.begin_turn();
         self.wake(member);
         match self.state.find_plan(&self.members[member].id) {
-            Some(slot) => decide_in_family(&mut self.state, slot, actor, command),
+            Some(slot) => {
+                let command = FamilyCommand::to_plan(&self.state, slot, command)?;
+                self.state.decide_in_family(actor, command).map(drop)
+            }
             None => Err(Rejection::Final { status: self.state(member).status() }),
         }
     }

@@ -14,7 +14,8 @@ use serde_json::{Map, Value, json};
 
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::{Command, Effect, Rejection};
+use crate::render::payload_loads::HeldOutcome;
+use crate::{Effect, Rejection};
 
 impl Turn<'_> {
     /// Handles a worker's report. A report about another attempt than the current one is refused.
@@ -38,7 +39,7 @@ impl Turn<'_> {
         let report = self.sanitize_report(bound_report(report));
         if report.what == What::Completed
             && let Some(outputs) = &report.outputs
-            && self.hold_for_outputs(i, outputs, || Command::Report(Box::new(report.clone())))
+            && self.hold_for_outputs(i, outputs, || HeldOutcome::Report(Box::new(report.clone())))
         {
             return Ok(());
         }

@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use goalmill_common::failure::Failure;
+use goalmill_common::id::StepId;
+use goalmill_common::report::Report;
 use goalmill_expression::{Payload, Payloads};
 
-use crate::Command;
+use crate::SubPlanEnd;
 use crate::graph::StepIndex;
 
 /// Most steps of one plan whose payloads are kept at a time; others are loaded again.
@@ -15,14 +17,20 @@ const KEPT_MAX: usize = 16;
 /// A payload that was asked for, by its key, or why there is none.
 pub type LoadedPayload = (String, Result<Payload, Failure>);
 
+/// How a step ended, as long as the check of its outputs waits for payloads.
+pub(crate) enum HeldOutcome {
+    Report(Box<Report>),
+    SubPlan { step: StepId, attempt: u32, end: Box<SubPlanEnd> },
+}
+
 /// Payloads of one plan that are loaded or on their way, by the step that reads them; `None` for criteria. All are equal,
 /// and a copy is empty.
 #[derive(Default)]
 pub(crate) struct PayloadLoads {
     pub(crate) asked: BTreeSet<Option<StepIndex>>,
     loaded: VecDeque<(Option<StepIndex>, Payloads)>,
-    /// Commands that wait for payloads.
-    pub(crate) held: BTreeMap<StepIndex, Box<Command>>,
+    /// Outcomes that wait for payloads.
+    pub(crate) held: BTreeMap<StepIndex, HeldOutcome>,
     /// Why criteria cannot be judged by expressions.
     pub(crate) criteria_failure: Option<Failure>,
 }

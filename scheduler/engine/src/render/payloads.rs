@@ -14,9 +14,9 @@ use goalmill_expression::{NeededPayload, Payloads};
 use crate::attempt::report::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::render::payload_loads::LoadedPayload;
+use crate::render::payload_loads::{HeldOutcome, LoadedPayload};
 use crate::transitions::may_fail;
-use crate::{Command, Effect, Rejection, render};
+use crate::{Effect, Rejection, render};
 
 impl Turn<'_> {
     /// Asks for payloads that a step, or the criteria, read; the decision is made when they are there.
@@ -39,14 +39,19 @@ impl Turn<'_> {
         self.state.loads.remove(Some(i));
     }
 
-    /// Holds a command back until the payloads are there that the check of a step's outputs reads. Returns whether it
+    /// Holds an outcome back until the payloads are there that the check of a step's outputs reads. Returns whether it
     /// waits.
-    pub(crate) fn hold_for_outputs(&mut self, i: StepIndex, outputs: &Json, command: impl FnOnce() -> Command) -> bool {
+    pub(crate) fn hold_for_outputs(
+        &mut self,
+        i: StepIndex,
+        outputs: &Json,
+        outcome: impl FnOnce() -> HeldOutcome,
+    ) -> bool {
         let needed = self.unloaded_outputs(i, outputs);
         if needed.is_empty() {
             return false;
         }
-        self.state.loads.held.insert(i, Box::new(command()));
+        self.state.loads.held.insert(i, outcome());
         self.ask_payloads(Some(i), needed);
         true
     }
@@ -121,10 +126,10 @@ impl Turn<'_> {
 
     /// Fails a step whose payloads cannot be read.
     fn fail_unread(&mut self, i: StepIndex, failure: Failure) {
-        let held = self.state.loads.held.remove(&i).map(|held| *held);
+        let held = self.state.loads.held.remove(&i);
         // The attempt is done, and what it gave cannot be read.
         let failure = if held.is_some() { failure.with_unknown_outcome() } else { failure };
-        if let Some(Command::Report(report)) = held {
+        if let Some(HeldOutcome::Report(report)) = held {
             self.acknowledge(&report);
         }
         if may_fail(self.state.steps[i].status()) {
@@ -135,7 +140,10 @@ impl Turn<'_> {
     /// Makes the decision about a step that waited for payloads.
     fn decide_step(&mut self, i: StepIndex) -> Result<(), Rejection> {
         if let Some(held) = self.state.loads.held.remove(&i) {
-            return self.handle(*held);
+            return match held {
+                HeldOutcome::Report(report) => self.report(*report),
+                HeldOutcome::SubPlan { step, attempt, end } => self.sub_plan_ended(&step, attempt, *end),
+            };
         }
         let step = &self.state.steps[i];
         let (status, is_plan) = (step.status(), self.state.plan.step(i).kind == StepKind::Plan);

@@ -37,12 +37,6 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Why a kept plan takes no other command.
-    pub(crate) fn refuse_kept(&self) -> Rejection {
-        let around = self.state.parent().map_or("", |parent| parent.plan.as_str());
-        not_allowed(format!("the work of the plan is done; it ends with the plan around it, `{around}`"))
-    }
-
     /// Notes that the plan of a step is kept.
     pub(crate) fn keep_inside(&mut self, i: StepIndex) {
         let (step, attempt) = (self.id_of(i), self.state.steps[i].attempt());
@@ -102,6 +96,12 @@ impl PlanState {
     /// Whether it is done, and kept until the plan around it ends.
     pub fn is_kept(&self) -> bool {
         self.outcome.kept().is_some()
+    }
+
+    /// Why a kept plan takes no other command.
+    pub(crate) fn refuse_kept(&self) -> Rejection {
+        let around = self.parent().map_or("", |parent| parent.plan.as_str());
+        not_allowed(format!("the work of the plan is done; it ends with the plan around it, `{around}`"))
     }
 
     /// Whether it waits for plans inside it that end, or undo what they did.

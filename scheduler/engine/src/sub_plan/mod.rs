@@ -3,6 +3,7 @@
 pub(crate) mod decompose;
 pub(crate) mod expand;
 pub(crate) mod family;
+pub(crate) mod family_queue;
 pub(crate) mod inner_plans;
 pub(crate) mod iterations;
 pub(crate) mod kept_plans;
@@ -28,6 +29,7 @@ use crate::attempt::step_timeout;
 use crate::cleanup::in_quotes;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::render::payload_loads::HeldOutcome;
 use crate::requests::PLAN_TIMEOUT;
 use crate::state::StepState;
 use crate::sub_plan::family::FamilyRequest;
@@ -172,7 +174,7 @@ impl Turn<'_> {
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
         }
         let is_done = matches!(end.status, PlanStatus::Completed | PlanStatus::Partial);
-        let again = || Command::SubPlanEnded { step: step.clone(), attempt, end: Box::new(end.clone()) };
+        let again = || HeldOutcome::SubPlan { step: step.clone(), attempt, end: Box::new(end.clone()) };
         if is_done && self.hold_for_outputs(i, &end.outputs, again) {
             return Ok(());
         }

@@ -3,13 +3,13 @@
 //! The plan of each iteration, item and call keeps its own events, and reports every one that it gets to the plans
 //! above it.
 
-use goalmill_common::command::Verb;
 use goalmill_common::event::{EventTaken, PlanEvent};
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::id::{PlanId, StepId};
 
 use crate::decide::{Turn, not_allowed};
-use crate::sub_plan::family::{FamilyPlans, FamilyTurn, decide_alone, outermost, plan_above, settle_family};
+use crate::sub_plan::family::FamilyRequest;
+use crate::sub_plan::family_queue::{EventOffer, FamilyCommand, FamilyPlans, outermost, plan_above};
 use crate::{Command, PlanState, Rejection};
 
 /// Whether a plan's family has had the event with this id.
@@ -17,53 +17,25 @@ pub fn family_has_event<P: FamilyPlans>(plans: &P, key: P::Key, id: &str) -> boo
     plans.plan_state(key).has_event(id) || plans.plan_state(outermost(plans, key)).has_event(id)
 }
 
-/// Decides a command to a plan, and what follows from it for its family.
-pub fn decide_in_family<P: FamilyPlans>(
-    plans: &mut P,
+/// The plans that an event is offered to, one after the other: those that wait for it, of the plan that it was sent to and
+/// of those inside it, or else that plan. One event ends one wait.
+pub(crate) fn event_receivers<P: FamilyPlans>(
+    plans: &P,
     key: P::Key,
-    actor: Option<&str>,
-    command: Command,
-) -> Result<(), Rejection> {
-    if let Command::Verb(Verb::SendEvent { event, waiting_only }) = command {
-        return send_event(plans, key, actor, event, waiting_only);
-    }
-    let decision = decide_alone(plans, key, actor, command)?;
-    settle_family(plans, key, decision);
-    Ok(())
-}
-
-/// Decides an event that was sent to a plan. It ends the first wait that it fits, of the plan or of a plan inside it.
-fn send_event<P: FamilyPlans>(
-    plans: &mut P,
-    key: P::Key,
-    actor: Option<&str>,
-    event: Box<ExternalEvent>,
+    event: &ExternalEvent,
     waiting_only: bool,
-) -> Result<(), Rejection> {
-    let state = plans.plan_state(key);
-    let is_of_family = plans.plan_state(outermost(plans, key)).has_event(&event.id);
-    if is_of_family && !state.has_event(&event.id) {
-        let reason = "its outermost plan has taken the event for another wait";
-        return if waiting_only { Err(not_allowed(reason)) } else { Ok(()) };
-    }
-    let mut mismatch = None;
-    let waiting = if is_of_family { Vec::new() } else { waiting_inside(plans, key, &event) };
-    for inside in waiting {
-        let verb = Verb::SendEvent { event: event.clone(), waiting_only: true };
-        match decide_alone(plans, inside, actor, Command::Verb(verb)) {
-            Ok(decision) => {
-                settle_family(plans, inside, decision);
-                return Ok(());
-            }
-            Err(rejection) => mismatch = mismatch.or(Some(rejection)),
+) -> Result<Vec<P::Key>, Rejection> {
+    let root = outermost(plans, key);
+    if plans.plan_state(root).has_event(&event.id) {
+        let is_known = plans.plan_state(key).has_event(&event.id);
+        if waiting_only && !is_known {
+            return Err(not_allowed("its outermost plan has taken the event for another wait"));
         }
+        // An event that came before changes nothing.
+        return Ok(vec![if is_known { key } else { root }]);
     }
-    if let Some(rejection) = mismatch {
-        return Err(rejection);
-    }
-    let decision = decide_alone(plans, key, actor, Command::Verb(Verb::SendEvent { event, waiting_only }))?;
-    settle_family(plans, key, decision);
-    Ok(())
+    let waiting = waiting_inside(plans, key, event);
+    Ok(if waiting.is_empty() { vec![key] } else { waiting })
 }
 
 /// The plan and the plans inside it that wait for an event, each before those inside it, in the order of their steps.
@@ -79,38 +51,38 @@ fn waiting_inside<P: FamilyPlans>(plans: &P, key: P::Key, event: &ExternalEvent)
     waiting
 }
 
-impl<P: FamilyPlans> FamilyTurn<'_, P> {
-    /// Reports an event that a plan has got to the outermost plan, and to those between that keep it.
-    pub(crate) fn report_event(&mut self, plan: &PlanId, id: &str) {
-        let mut above = self.plans.find_plan(plan).and_then(|key| plan_above(self.plans, key));
-        while let Some(key) = above {
-            above = plan_above(self.plans, key);
-            let state = self.plans.plan_state(key);
-            if above.is_none() || state.keeps_event(id) {
-                let (to, plan) = (state.id().clone(), plan.clone());
-                self.give(&to, Command::EventTaken(EventTaken { id: id.to_owned(), plan }));
-            }
+/// Reports an event that a plan has got to the outermost plan, and to those between that keep it.
+pub(crate) fn report_event<P: FamilyPlans>(plans: &P, plan: &PlanId, id: &str) -> Vec<FamilyRequest> {
+    let mut requests = Vec::new();
+    let mut above = plans.find_plan(plan).and_then(|key| plan_above(plans, key));
+    while let Some(key) = above {
+        above = plan_above(plans, key);
+        let state = plans.plan_state(key);
+        if above.is_none() || state.keeps_event(id) {
+            let taken = EventTaken { id: id.to_owned(), plan: plan.clone() };
+            let command = Box::new(Command::EventTaken(taken));
+            requests.push(FamilyRequest::Give { plan: state.id().clone(), command });
         }
     }
+    requests
+}
 
-    /// Gives a wait that has begun the first event that fits it, of those that the plans above keep.
-    pub(crate) fn claim_event(&mut self, plan: &PlanId, name: &str, key: &str) {
-        let Some(waiting) = self.plans.find_plan(plan) else { return };
-        let mut above = plan_above(self.plans, waiting);
-        while let Some(keeper) = above {
-            let kept: Vec<ExternalEvent> = self.plans.plan_state(keeper).kept_events(name, key).cloned().collect();
-            for event in kept {
-                let id = event.id.clone();
-                let verb = Verb::SendEvent { event: Box::new(event), waiting_only: true };
-                if let Ok(decision) = self.decide(waiting, Command::Verb(verb)) {
-                    self.apply(waiting, decision);
-                    // Another wait may claim before the request of this decision is handled.
-                    return self.report_event(plan, &id);
-                }
-            }
-            above = plan_above(self.plans, keeper);
-        }
+/// Offers the events that the plans above keep to a wait that has begun, those of the nearest plan first.
+pub(crate) fn claim_event<P: FamilyPlans>(
+    plans: &P,
+    plan: &PlanId,
+    name: &str,
+    key: &str,
+) -> Option<FamilyCommand<P::Key>> {
+    let waiting = plans.find_plan(plan)?;
+    let mut events: Vec<ExternalEvent> = Vec::new();
+    let mut above = plan_above(plans, waiting);
+    while let Some(keeper) = above {
+        events.extend(plans.plan_state(keeper).kept_events(name, key).cloned());
+        above = plan_above(plans, keeper);
     }
+    let has_events = !events.is_empty();
+    has_events.then(|| FamilyCommand::Offer(EventOffer { receivers: vec![waiting], events, waiting_only: true }))
 }
 
 impl Turn<'_> {

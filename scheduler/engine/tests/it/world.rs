@@ -18,8 +18,8 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, FamilyUse, InputRecording, PlanState, Rejection,
-    StepIndex, SubmitCommand, Timer, TokenKey, decide, decide_in_family, pending, replay, settle_family,
+    Command, Decision, Effect, EngineContext, Envelope, FamilyCommand, FamilyPlans, FamilyQueue, FamilyUse,
+    InputRecording, PlanState, Rejection, StepIndex, SubmitCommand, Timer, TokenKey, decide, pending, replay,
 };
 use goalmill_plan::validate::Policy;
 use serde_json::json;
@@ -40,8 +40,8 @@ pub struct World {
     pub decided: Vec<(usize, Decision)>,
     /// What sub-plans were asked for, in order.
     asked: Vec<(PlanId, &'static str)>,
-    /// Plans that rejected what another plan asked for.
-    pub rejected: Vec<(PlanId, Rejection)>,
+    /// What plans rejected that another plan asked for.
+    pub rejected: Vec<Rejection>,
 }
 
 /// One plan of the world.
@@ -86,70 +86,9 @@ impl FamilyPlans for World {
         &self.plans[key].state
     }
 
-    fn decide_command(
-        &mut self,
-        key: usize,
-        actor: Option<&str>,
-        command: Command,
-        family: FamilyUse,
-    ) -> Result<Decision, Rejection> {
-        let is_event = matches!(&command, Command::Verb(Verb::SendEvent { .. }));
-        if let (Command::Verb(verb), true) = (&command, key != self.focus && !is_event) {
-            let asked = if let Verb::Cancel { .. } = verb {
-                "cancel"
-            } else if let Verb::Pause { .. } = verb {
-                "pause"
-            } else if let Verb::Resume { .. } = verb {
-                "resume"
-            } else {
-                panic!("sub-plans are not asked for {verb:?}")
-            };
-            self.asked.push((self.plans[key].state.id().clone(), asked));
-        }
-        let actor = actor.map(Into::into);
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor, family, command };
-        let member = &mut self.plans[key];
-        let decided = decide(&mut member.state, &self.context, envelope);
-        if decided.is_err() {
-            assert_eq!(member.state.0, member.folded, "a rejection changes nothing");
-        }
-        decided
-    }
-
-    fn submit_plan(
-        &mut self,
-        plan: PlanId,
-        actor: String,
-        submit: Box<Submit>,
-        family: FamilyUse,
-    ) -> Result<(usize, Decision), Problem> {
-        if self.refuses_sub_plans {
-            return Err(Problem::new(ErrorCode::PlanQuarantined, format!("plan `{plan}` is not worked on")));
-        }
-        let command = SubmitCommand { plan_id: plan, salt: "salt".into(), submit: *submit };
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: Some(actor), family, command };
-        let submitted = goalmill_engine::submit(&self.context, envelope);
-        let (state, decision) = submitted.expect("a sub-plan that cannot run begins all the same, and fails");
-        self.plans.push(Member { state: Submitted(Some(state)), ..Member::new() });
-        Ok((self.plans.len() - 1, decision))
-    }
-
-    /// Does what a shell would do with the effects, and checks the fold.
-    fn apply_decision(&mut self, key: usize, decision: Decision) {
-        let member = &mut self.plans[key];
-        for record in &decision.records {
-            replay(&mut member.folded, record).expect("the engine's own events fold");
-        }
-        assert_eq!(member.folded, member.state.0, "folding the events gives the state");
-        member.log.extend(decision.records.iter().cloned());
-        for effect in decision.effects.clone() {
-            member.run(effect);
-        }
-        self.decided.push((key, decision));
-    }
-
-    fn note_rejection(&mut self, plan: &PlanId, rejection: &Rejection) {
-        self.rejected.push((plan.clone(), rejection.clone()));
+    fn refusal(&self, plan: &PlanId) -> Option<Problem> {
+        let refused = || Problem::new(ErrorCode::PlanQuarantined, format!("plan `{plan}` is not worked on"));
+        self.refuses_sub_plans.then(refused)
     }
 }
 
@@ -266,14 +205,123 @@ impl World {
             Envelope { now_ms: self.now_ms, random: self.random, actor: None, family: FamilyUse::default(), command };
         let (state, decision) = goalmill_engine::submit(&self.context, envelope)?;
         self.state.0 = Some(state);
-        settle_family(self, self.focus, decision);
+        self.settle(self.focus, decision);
         Ok(self.go_on())
+    }
+
+    /// Decides a command, and then what each decision asks of its family, as a shell does.
+    fn decide_in_family(&mut self, first: FamilyCommand<usize>) -> Result<(), Rejection> {
+        let (key, decision) = self.call_engine(first, &FamilyQueue::default())?;
+        self.settle(key, decision);
+        Ok(())
+    }
+
+    fn settle(&mut self, key: usize, decision: Decision) {
+        let mut family = FamilyQueue::default();
+        self.apply_decision(key, decision, &mut family);
+        while let Some(command) = family.next(self) {
+            match self.call_engine(command, &family) {
+                Ok((key, decision)) => self.apply_decision(key, decision, &mut family),
+                Err(rejection) => {
+                    self.rejected.push(rejection);
+                    family.reject();
+                }
+            }
+        }
+    }
+
+    fn call_engine(
+        &mut self,
+        command: FamilyCommand<usize>,
+        family: &FamilyQueue,
+    ) -> Result<(usize, Decision), Rejection> {
+        match command {
+            FamilyCommand::Decide { key, command } => {
+                let family = family.family_use(self, Some(key));
+                Ok((key, self.decide_one(key, command, family)?))
+            }
+            FamilyCommand::Offer(offer) => {
+                let mut rejected = None;
+                for (key, command) in offer.commands() {
+                    match self.call_engine(FamilyCommand::Decide { key, command }, family) {
+                        Ok(decided) => return Ok(decided),
+                        Err(rejection) => rejected = rejected.or(Some(rejection)),
+                    }
+                }
+                Err(rejected.expect("an offer has a command"))
+            }
+            FamilyCommand::Submit { plan, submit } => {
+                let around = submit.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
+                let family = family.family_use(self, around);
+                let command = SubmitCommand { plan_id: plan, salt: "salt".into(), submit: *submit };
+                let actor = Some("engine".into());
+                let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor, family, command };
+                let submitted = goalmill_engine::submit(&self.context, envelope);
+                let (state, decision) = submitted.expect("a sub-plan that cannot run begins all the same, and fails");
+                Ok((self.add_member(state), decision))
+            }
+            FamilyCommand::Resume { key } => Ok((key, pending(&self.plans[key].state, &self.context))),
+        }
+    }
+
+    fn decide_one(&mut self, key: usize, command: Command, family: FamilyUse) -> Result<Decision, Rejection> {
+        let is_event = matches!(&command, Command::Verb(Verb::SendEvent { .. }));
+        if let (Command::Verb(verb), true) = (&command, key != self.focus && !is_event) {
+            let asked = if let Verb::Cancel { .. } = verb {
+                "cancel"
+            } else if let Verb::Pause { .. } = verb {
+                "pause"
+            } else if let Verb::Resume { .. } = verb {
+                "resume"
+            } else {
+                panic!("sub-plans are not asked for {verb:?}")
+            };
+            self.asked.push((self.plans[key].state.id().clone(), asked));
+        }
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, family, command };
+        let member = &mut self.plans[key];
+        let decided = decide(&mut member.state, &self.context, envelope);
+        if decided.is_err() {
+            assert_eq!(member.state.0, member.folded, "a rejection changes nothing");
+        }
+        decided
+    }
+
+    /// Adds a plan as if somebody had submitted it.
+    pub fn add_plan(&mut self, plan_id: PlanId, submit: Submit) {
+        let command = SubmitCommand { plan_id, salt: "salt".into(), submit };
+        let (now_ms, random, family) = (self.now_ms, self.random, FamilyUse::default());
+        let envelope = Envelope { now_ms, random, actor: None, family, command };
+        let (state, decision) = goalmill_engine::submit(&self.context, envelope).expect("the plan is fit");
+        let key = self.add_member(state);
+        self.apply_decision(key, decision, &mut FamilyQueue::default());
+    }
+
+    fn add_member(&mut self, state: PlanState) -> usize {
+        self.plans.push(Member { state: Submitted(Some(state)), ..Member::new() });
+        self.plans.len() - 1
+    }
+
+    /// Does what a shell would do with the effects, and checks the fold.
+    fn apply_decision(&mut self, key: usize, decision: Decision, family: &mut FamilyQueue) {
+        let member = &mut self.plans[key];
+        for record in &decision.records {
+            replay(&mut member.folded, record).expect("the engine's own events fold");
+        }
+        assert_eq!(member.folded, member.state.0, "folding the events gives the state");
+        member.log.extend(decision.records.iter().cloned());
+        for effect in decision.effects.clone() {
+            member.run(effect);
+        }
+        family.take_requests(&mut decision.clone());
+        self.decided.push((key, decision));
     }
 
     /// Gives the plan in focus a command, and returns its decision.
     pub fn command(&mut self, command: Command) -> Result<Decision, Rejection> {
         self.decided.clear();
-        decide_in_family(self, self.focus, None, command)?;
+        let command = FamilyCommand::to_plan(self, self.focus, command)?;
+        self.decide_in_family(command)?;
         Ok(self.go_on())
     }
 
@@ -281,7 +329,7 @@ impl World {
     fn go_on(&mut self) -> Decision {
         let first = self.decided[0].1.clone();
         while let Some(key) = self.plans.iter_mut().position(|member| std::mem::take(&mut member.is_cut)) {
-            let decided = decide_in_family(self, key, None, Command::Continue);
+            let decided = self.decide_in_family(FamilyCommand::Decide { key, command: Command::Continue });
             assert!(decided.is_ok() || self.plans[key].state.is_final(), "a plan that was left half-way goes on");
         }
         first
@@ -443,8 +491,7 @@ impl World {
         self.decided.clear();
         self.plans.iter_mut().for_each(Member::fold_log);
         for key in 0..self.plans.len() {
-            let pending = pending(&self.plans[key].state, &self.context);
-            settle_family(self, key, pending);
+            self.decide_in_family(FamilyCommand::Resume { key }).expect("nothing is rejected");
         }
         self.go_on();
     }

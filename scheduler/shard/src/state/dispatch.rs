@@ -5,7 +5,7 @@ use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, Namespace};
 use goalmill_common::status::StepStatus;
 use goalmill_engine::{
-    Command, PlanState, StepIndex, can_dispatch_in_family, decide_in_family, family_members, has_room_in_family,
+    Command, FamilyCommand, PlanState, StepIndex, can_dispatch_in_family, family_members, has_room_in_family,
 };
 
 use super::ShardState;
@@ -110,7 +110,8 @@ impl ShardState {
             return self.ready.put_back(agent_type, taken);
         }
         offers.count(&taken.namespace);
-        let decided = decide_in_family(self, slot, None, Command::Dispatch(step));
+        let command = FamilyCommand::Decide { key: slot, command: Command::Dispatch(step) };
+        let decided = self.decide_in_family(None, command);
         if let (Some(in_use), Some(namespace)) = (&self.namespaces, &reserved) {
             in_use.unreserve(namespace);
         }

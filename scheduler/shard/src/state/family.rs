@@ -1,15 +1,22 @@
-//! The plans of a shard, as the engine reaches them: whatever a family decides belongs to the same turn.
+//! The decisions of a family in one turn: the engine decides one command after the other, and the shard takes what it
+//! decided.
 
-use goalmill_common::command::Submit;
+use goalmill_common::event::Record;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::Problem;
-use goalmill_engine::{Command, Decision, Envelope, FamilyPlans, FamilyUse, PlanState, Rejection, SubmitCommand};
+use goalmill_common::status::PlanStatus;
+use goalmill_engine::{
+    Decision, Envelope, EventOffer, FamilyCommand, FamilyPlans, FamilyQueue, PlanState, Rejection, SubmitCommand,
+    pending,
+};
 
 use super::dispatch::track_in_flight;
-use super::inputs::rejection_problem;
 use super::{ShardState, run_engine};
 use crate::Slot;
 use crate::active_plan::ActivePlan;
+
+/// The actor of the first event of a sub-plan.
+const SUBMITTER: &str = "engine";
 
 impl FamilyPlans for ShardState {
     type Key = Slot;
@@ -26,68 +33,120 @@ impl FamilyPlans for ShardState {
         self.plans[&slot].looked_up()
     }
 
-    fn decide_command(
-        &mut self,
-        slot: Slot,
-        actor: Option<&str>,
-        command: Command,
-        family: FamilyUse,
-    ) -> Result<Decision, Rejection> {
-        let plan = self.plans.get_mut(&slot).expect("callers look the slot up first");
-        let (now_ms, random, actor) = (self.now_ms, self.random.draw(), actor.map(Into::into));
-        let envelope = Envelope { now_ms, random, actor, family, command };
-        let id = plan.state.id().clone();
-        let decide = || (self.engine.decide)(&mut plan.state, &self.context, envelope);
-        run_engine(self.observer.as_ref(), &mut self.broken, &id, decide).unwrap_or_else(|| Err(panicked()))
-    }
-
-    fn submit_plan(
-        &mut self,
-        plan: PlanId,
-        actor: String,
-        submit: Box<Submit>,
-        family: FamilyUse,
-    ) -> Result<(Slot, Decision), Problem> {
-        if self.quarantined.contains(&plan) {
-            return Err(self.plan_absent(&plan));
-        }
-        let command = SubmitCommand { plan_id: plan.clone(), salt: self.random.token(), submit: *submit };
-        let (now_ms, random, actor) = (self.now_ms, self.random.draw(), Some(actor));
-        let envelope = Envelope { now_ms, random, actor, family, command };
-        let submit = || (self.engine.submit)(&self.context, envelope);
-        let submitted = run_engine(self.observer.as_ref(), &mut self.broken, &plan, submit);
-        let (state, decision) =
-            submitted.unwrap_or_else(|| Err(panicked())).map_err(|rejection| rejection_problem(&rejection))?;
-        Ok((self.insert_plan(ActivePlan::submitted(state)), decision))
-    }
-
-    /// Adds the events of a decision to the turn, and applies its effects.
-    fn apply_decision(&mut self, slot: Slot, decision: Decision) {
-        let plan = self.plans.get_mut(&slot).expect("callers have the plan");
-        if !decision.records.is_empty() {
-            self.turn.add_bytes(decision.records.iter().map(|record| record.event.weight()).sum());
-            self.turn.changed.extend(plan.enter_turn().then_some(slot));
-            let stopped = track_in_flight(
-                &mut self.in_flight,
-                &mut self.outstanding,
-                self.namespaces.as_deref_mut(),
-                slot,
-                &plan.state,
-                &decision.records,
-            );
-            self.stopped.extend(stopped);
-            plan.add_records(decision.records);
-        }
-        for effect in decision.effects {
-            self.apply_effect(slot, effect);
-        }
-    }
-
-    fn note_rejection(&mut self, plan: &PlanId, rejection: &Rejection) {
-        tracing::debug!(plan_id = %plan, "plan {plan} rejected the request of another plan of its family: {rejection}");
+    fn refusal(&self, plan: &PlanId) -> Option<Problem> {
+        self.quarantined.contains(plan).then(|| self.plan_absent(plan))
     }
 }
 
-fn panicked() -> Rejection {
-    Rejection::NotAllowed { reason: "the engine panicked over the plan".into() }
+impl ShardState {
+    /// Decides a command, and then what each decision asks of its family. Returns the status of the plan after the first
+    /// decision.
+    pub(crate) fn decide_in_family(
+        &mut self,
+        actor: Option<&str>,
+        first: FamilyCommand<Slot>,
+    ) -> Result<PlanStatus, Rejection> {
+        let mut family = FamilyQueue::default();
+        let first = self.call_engine(actor, first, &family)?;
+        let status = self.plans[&first.0].state.status();
+        let mut decided = Some(first);
+        while let Some((slot, mut decision)) = decided {
+            family.take_requests(&mut decision);
+            self.add_records(slot, decision.records);
+            for effect in decision.effects {
+                self.apply_effect(slot, effect);
+            }
+            decided = self.decide_next(&mut family);
+        }
+        Ok(status)
+    }
+
+    /// Decides what a family asks for until a plan has decided something.
+    fn decide_next(&mut self, family: &mut FamilyQueue) -> Option<(Slot, Decision)> {
+        while let Some(command) = family.next(self) {
+            match self.call_engine(None, command, family) {
+                Ok(decided) => return Some(decided),
+                Err(_) => family.reject(),
+            }
+        }
+        None
+    }
+
+    /// Lets the engine decide a command. All calls of the engine that may change a plan are here.
+    pub(super) fn call_engine(
+        &mut self,
+        actor: Option<&str>,
+        command: FamilyCommand<Slot>,
+        family: &FamilyQueue,
+    ) -> Result<(Slot, Decision), Rejection> {
+        let now_ms = self.now_ms;
+        match command {
+            FamilyCommand::Decide { key: slot, command } => {
+                let family = family.family_use(self, Some(slot));
+                let plan = self.plans.get_mut(&slot).expect("callers look the slot up first");
+                let (random, actor) = (self.random.draw(), actor.map(Into::into));
+                let envelope = Envelope { now_ms, random, actor, family, command };
+                let id = plan.state.id().clone();
+                let decide = || (self.engine.decide)(&mut plan.state, &self.context, envelope);
+                let decided = run_engine(self.observer.as_ref(), &mut self.broken, &id, decide)?;
+                let rejected =
+                    |rejection: &_| tracing::debug!(plan_id = %id, "plan {id} rejects a command: {rejection}");
+                Ok((slot, decided.inspect_err(rejected)?))
+            }
+            FamilyCommand::Offer(offer) => self.offer_event(actor, &offer, family),
+            FamilyCommand::Submit { plan, submit } => {
+                let around = submit.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
+                let family = family.family_use(self, around);
+                let actor = Some(actor.unwrap_or(SUBMITTER).to_owned());
+                let command = SubmitCommand { plan_id: plan.clone(), salt: self.random.token(), submit: *submit };
+                let envelope = Envelope { now_ms, random: self.random.draw(), actor, family, command };
+                let submit = || (self.engine.submit)(&self.context, envelope);
+                let (state, decision) = run_engine(self.observer.as_ref(), &mut self.broken, &plan, submit)??;
+                Ok((self.insert_plan(ActivePlan::submitted(state)), decision))
+            }
+            FamilyCommand::Resume { key: slot } => {
+                let state = &self.plans[&slot].state;
+                let pending = || pending(state, &self.context);
+                let decision = run_engine(self.observer.as_ref(), &mut self.broken, state.id(), pending)?;
+                Ok((slot, decision))
+            }
+        }
+    }
+
+    /// Offers an event until a plan takes it.
+    fn offer_event(
+        &mut self,
+        actor: Option<&str>,
+        offer: &EventOffer<Slot>,
+        family: &FamilyQueue,
+    ) -> Result<(Slot, Decision), Rejection> {
+        let mut rejected = None;
+        for (key, command) in offer.commands() {
+            match self.call_engine(actor, FamilyCommand::Decide { key, command }, family) {
+                Ok(decided) => return Ok(decided),
+                Err(rejection) => rejected = rejected.or(Some(rejection)),
+            }
+        }
+        Err(rejected.expect("an offer has a command"))
+    }
+
+    /// Adds the events of a decision to the turn.
+    fn add_records(&mut self, slot: Slot, records: Vec<Record>) {
+        if records.is_empty() {
+            return;
+        }
+        let plan = self.plans.get_mut(&slot).expect("callers have the plan");
+        self.turn.add_bytes(records.iter().map(|record| record.event.weight()).sum());
+        self.turn.changed.extend(plan.enter_turn().then_some(slot));
+        let stopped = track_in_flight(
+            &mut self.in_flight,
+            &mut self.outstanding,
+            self.namespaces.as_deref_mut(),
+            slot,
+            &plan.state,
+            &records,
+        );
+        self.stopped.extend(stopped);
+        plan.add_records(records);
+    }
 }

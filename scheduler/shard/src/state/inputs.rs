@@ -7,7 +7,7 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Command, FamilyPlans, FamilyUse, Rejection, decide_in_family, family_has_event, settle_family};
+use goalmill_engine::{Command, FamilyCommand, Rejection, family_has_event};
 
 use super::ShardState;
 use crate::message::InboxPlace;
@@ -68,18 +68,16 @@ impl ShardState {
                     plan.end_effect();
                 }
                 let is_superseded = request.is_some_and(|request| request != plan.revision_requests);
-                let result = if !is_superseded {
-                    decide_in_family(self, slot, None, *command)
+                let command = if !is_superseded {
+                    Ok(*command)
                 } else if let Command::ModelAnswered(answered) = *command {
                     // The model call was paid for, but its answer is not needed any more.
-                    let answered = ModelAnswered { answer: None, ..*answered };
-                    decide_in_family(self, slot, None, Command::ModelAnswered(Box::new(answered)))
+                    Ok(Command::ModelAnswered(Box::new(ModelAnswered { answer: None, ..*answered })))
                 } else {
                     Err(Rejection::StaleRevision { revision: plan.state.revision() })
                 };
-                if let Err(rejection) = &result {
-                    tracing::debug!(plan_id = %id, "the answer of an effect was rejected: {rejection}");
-                }
+                let command = command.and_then(|command| FamilyCommand::to_plan(self, slot, command));
+                let result = command.and_then(|command| self.decide_in_family(None, command)).map(drop);
                 if let Some(reply) = reply {
                     self.turn.post_commit.push(PostCommit::CommandReply(reply, result));
                 }
@@ -125,11 +123,14 @@ impl ShardState {
                 return false;
             }
             None => "unknown_plan",
-            Some(slot) => match decide_in_family(self, slot, None, Command::Report(Box::new(report))) {
-                Ok(()) => return true,
-                Err(Rejection::StaleAttempt { .. }) => "stale",
-                Err(_) => "refused",
-            },
+            Some(slot) => {
+                let command = FamilyCommand::Decide { key: slot, command: Command::Report(Box::new(report)) };
+                match self.decide_in_family(None, command) {
+                    Ok(_) => return true,
+                    Err(Rejection::StaleAttempt { .. }) => "stale",
+                    Err(_) => "refused",
+                }
+            }
         };
         metrics::counter!("goalmill_reports_ignored_total", "reason" => refused).increment(1);
         if closes {
@@ -147,7 +148,8 @@ impl ShardState {
         }
         let Verb::Submit(submit) = verb else {
             let Some(slot) = self.slots.get(&plan).copied() else { return Err(self.plan_absent(&plan)) };
-            decide_in_family(self, slot, Some(&actor), Command::Verb(verb))
+            FamilyCommand::to_plan(self, slot, Command::Verb(verb))
+                .and_then(|command| self.decide_in_family(Some(&actor), command))
                 .map_err(|rejection| rejection_problem(&rejection))?;
             return Ok((plan, self.plans[&slot].state.status()));
         };
@@ -156,12 +158,14 @@ impl ShardState {
         }
         let sent = SentEntry::of_submit(&submit);
         let submission = submit.submission.clone();
-        match self.submit_plan(plan.clone(), actor, submit, FamilyUse::default()) {
-            Ok((slot, decision)) => {
-                let status = self.plans[&slot].state.status();
-                settle_family(self, slot, decision);
-                Ok((plan, status))
-            }
+        let begun = if self.quarantined.contains(&plan) {
+            Err(self.plan_absent(&plan))
+        } else {
+            self.decide_in_family(Some(&actor), FamilyCommand::Submit { plan: plan.clone(), submit })
+                .map_err(|rejection| rejection_problem(&rejection))
+        };
+        match begun {
+            Ok(status) => Ok((plan, status)),
             Err(problem) => {
                 self.add_update(match sent {
                     Some(sent) => StoreUpdate::Refuse(Box::new(sent.refused(submission, &problem))),

@@ -9,7 +9,7 @@ use goalmill_common::id::{AgentType, PlanId, ShardId};
 use goalmill_common::keys::Keys;
 use goalmill_common::random::Random;
 use goalmill_engine::{
-    Command, Decision, Effect, Engine, EngineContext, PlanState, StepIndex, decide_in_family, pending, settle_family,
+    Command, Effect, Engine, EngineContext, FamilyCommand, PlanState, Rejection, StepIndex, pending,
 };
 
 use crate::Slot;
@@ -179,15 +179,8 @@ impl ShardState {
         }
         // The previous owner may have left an outdated summary.
         self.behind.push_back((self.now_ms, slot));
-        if let Some(decision) = self.pending(slot) {
-            settle_family(self, slot, decision);
-        }
-    }
-
-    /// What may not have been done for a plan; `None` when the engine panicked over it.
-    fn pending(&mut self, slot: Slot) -> Option<Decision> {
-        let state = &self.plans[&slot].state;
-        run_engine(self.observer.as_ref(), &mut self.broken, state.id(), || pending(state, &self.context))
+        // It fails only when the engine panics, which is noted.
+        drop(self.decide_in_family(None, FamilyCommand::Resume { key: slot }));
     }
 
     /// The id of a plan.
@@ -302,10 +295,10 @@ impl ShardState {
     /// Handles the next due timer. Returns whether there was one.
     pub(crate) fn fire_timer(&mut self) -> bool {
         let Some((slot, timer)) = self.timers.pop(self.now_ms) else { return false };
-        if self.plans.contains_key(&slot)
-            && let Err(rejection) = decide_in_family(self, slot, Some("timer"), Command::Due(timer))
-        {
-            tracing::debug!("a timer was superseded: {rejection}");
+        if self.plans.contains_key(&slot) {
+            // It may be superseded.
+            let command = FamilyCommand::Decide { key: slot, command: Command::Due(timer) };
+            drop(self.decide_in_family(Some("timer"), command));
         }
         true
     }
@@ -314,10 +307,9 @@ impl ShardState {
     pub fn continue_decisions(&mut self) {
         while self.takes_more() {
             let Some(slot) = self.unsettled.pop_front() else { return };
-            if self.plans.contains_key(&slot)
-                && let Err(rejection) = decide_in_family(self, slot, None, Command::Continue)
-            {
-                tracing::debug!("a plan ended before its decision was complete: {rejection}");
+            if self.plans.contains_key(&slot) {
+                // The plan may have ended before its decision was complete.
+                drop(self.decide_in_family(None, FamilyCommand::Decide { key: slot, command: Command::Continue }));
             }
         }
     }
@@ -364,21 +356,21 @@ impl ShardState {
     }
 }
 
-/// Runs the engine over a plan; `None` when it panics. A half-changed state is never used: the loop ends before anything of
-/// the turn is written.
+/// Runs the engine over a plan; it is rejected when the engine panics. A half-changed state is never used: the loop ends
+/// before anything of the turn is written.
 fn run_engine<T>(
     observer: &dyn ShardObserver,
     broken: &mut Option<PlanId>,
     plan: &PlanId,
     run: impl FnOnce() -> T,
-) -> Option<T> {
+) -> Result<T, Rejection> {
     observer.begin_decision(plan);
     let done = catch_unwind(AssertUnwindSafe(run));
     observer.end_decision();
-    if done.is_err() {
+    done.map_err(|_| {
         *broken = Some(plan.clone());
-    }
-    done.ok()
+        Rejection::NotAllowed { reason: "the engine panicked over the plan".into() }
+    })
 }
 
 #[cfg(test)]

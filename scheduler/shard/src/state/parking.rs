@@ -2,7 +2,7 @@
 
 use goalmill_common::id::{Namespace, PlanId};
 use goalmill_common::park_mark::ParkMark;
-use goalmill_engine::{Effect, PlanState, StepIndex, Timer, pending};
+use goalmill_engine::{Effect, FamilyCommand, FamilyQueue, PlanState, StepIndex, Timer, pending};
 
 use super::ShardState;
 use crate::Slot;
@@ -129,7 +129,8 @@ impl ShardState {
         // It is parked again once this is written, if nothing has come of it.
         self.behind.push_back((self.now_ms, slot));
         // All else was done before it was parked.
-        let effects = self.pending(slot).map(|decision| decision.effects).unwrap_or_default();
+        let resumed = self.call_engine(None, FamilyCommand::Resume { key: slot }, &FamilyQueue::default());
+        let effects = resumed.map(|(_, decision)| decision.effects).unwrap_or_default();
         let timers = effects.into_iter().filter(|effect| matches!(effect, Effect::Timer(..)));
         timers.for_each(|timer| self.apply_effect(slot, timer));
         was_unread

@@ -5,7 +5,7 @@ use goalmill_common::hash::HashSet;
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, WorkerId};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
-use goalmill_engine::{Command, StepIndex, decide_in_family};
+use goalmill_engine::{Command, FamilyCommand, StepIndex};
 
 use super::ShardState;
 use crate::Slot;
@@ -91,7 +91,8 @@ impl ShardState {
         tracing::warn!(plan_id = %report.plan, "the task of step `{}` was missing on its stream; a new attempt follows", report.step);
         metrics::counter!("goalmill_tasks_missing_total").increment(1);
         self.add_update(StoreUpdate::CancelAttempt(token));
-        if let Err(rejection) = decide_in_family(self, slot, None, Command::Report(Box::new(report))) {
+        let command = FamilyCommand::Decide { key: slot, command: Command::Report(Box::new(report)) };
+        if let Err(rejection) = self.decide_in_family(None, command) {
             tracing::error!("a missing task cannot be resent: {rejection}");
         }
     }

@@ -1,0 +1,242 @@
+//! The queue of a family: what its plans ask of each other becomes one command after the other.
+//!
+//! A decision starts sub-plans, passes requests on to them, and reports the end of its plan to the parent. Each of these
+//! is a command to another plan, whose decision may ask for more. A shell takes the commands from the queue, oldest
+//! request first, decides them in one turn, and commits them together: no log has the end of a sub-plan without what
+//! follows from it.
+
+use std::collections::VecDeque;
+
+use goalmill_common::command::{Submit, Verb};
+use goalmill_common::event::{FamilyGrew, Parent};
+use goalmill_common::external_event::ExternalEvent;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Usage;
+use goalmill_common::id::PlanId;
+use goalmill_common::json::Json;
+use goalmill_common::problem::Problem;
+use goalmill_common::status::PlanStatus;
+
+use crate::budget::work_limit::WorkLimit;
+use crate::sub_plan::family::{FamilyRequest, FamilyUse, report_end, report_stopped, report_to};
+use crate::token::TokenKey;
+use crate::wait::family_events::{claim_event, event_receivers, report_event};
+use crate::{Command, Decision, KeptFate, PlanState, Rejection, SubPlanEnd};
+
+/// The plans in memory of a shell. The engine only reads them.
+pub trait FamilyPlans {
+    /// What the shell finds a plan by.
+    type Key: Copy;
+
+    /// Finds a plan in memory.
+    fn find_plan(&self, plan: &PlanId) -> Option<Self::Key>;
+
+    /// The state of a plan in memory.
+    fn plan_state(&self, key: Self::Key) -> &PlanState;
+
+    /// Number of dispatched steps of a plan whose outputs are looked up in the cache. Each keeps a place.
+    fn looked_up(&self, _: Self::Key) -> u32 {
+        0
+    }
+
+    /// Why a plan that is not in memory may not begin: the shell does not work on it.
+    fn refusal(&self, _: &PlanId) -> Option<Problem> {
+        None
+    }
+}
+
+/// What a shell decides next: with [`crate::decide()`], [`crate::submit()`] or [`crate::pending()`].
+pub enum FamilyCommand<K> {
+    /// A plan begins.
+    Submit { plan: PlanId, submit: Box<Submit> },
+    /// A plan in memory decides a command.
+    Decide { key: K, command: Command },
+    /// The commands of an offer are decided until one is accepted. If all are rejected, the first rejection counts.
+    Offer(EventOffer<K>),
+    /// What a recovered plan may not have done is done.
+    Resume { key: K },
+}
+
+impl<K: Copy> FamilyCommand<K> {
+    /// A command to a plan in memory. An event ends the first wait that it fits, of the plan or of a plan inside it.
+    pub fn to_plan<P: FamilyPlans<Key = K>>(plans: &P, key: K, command: Command) -> Result<Self, Rejection> {
+        let Command::Verb(Verb::SendEvent { event, waiting_only }) = command else {
+            return Ok(Self::Decide { key, command });
+        };
+        let receivers = event_receivers(plans, key, &event, waiting_only)?;
+        Ok(Self::Offer(EventOffer { receivers, events: vec![*event], waiting_only }))
+    }
+}
+
+/// Events that are offered to plans: each event to each plan, until one is taken. There is at least one of both.
+pub struct EventOffer<K> {
+    pub(crate) receivers: Vec<K>,
+    pub(crate) events: Vec<ExternalEvent>,
+    pub(crate) waiting_only: bool,
+}
+
+impl<K: Copy> EventOffer<K> {
+    /// The commands, each with the plan that decides it.
+    pub fn commands(&self) -> impl Iterator<Item = (K, Command)> {
+        let pairs = self.events.iter().flat_map(|event| self.receivers.iter().map(move |key| (*key, event)));
+        pairs.map(|(key, event)| {
+            let verb = Verb::SendEvent { event: Box::new(event.clone()), waiting_only: self.waiting_only };
+            (key, Command::Verb(verb))
+        })
+    }
+}
+
+/// What the plans of a family have still to decide in one turn.
+#[derive(Default)]
+pub struct FamilyQueue {
+    /// Requests that are not decided yet, oldest first.
+    requests: VecDeque<FamilyRequest>,
+    /// The work of the last decision and of those before it.
+    work: WorkLimit,
+    /// What follows if the command that was taken last is rejected.
+    if_rejected: Option<FamilyRequest>,
+}
+
+impl FamilyQueue {
+    /// Takes what a decision asks of its family. A queue without requests allocates nothing.
+    pub fn take_requests(&mut self, decision: &mut Decision) {
+        self.work = decision.work.passed_on();
+        for request in std::mem::take(&mut decision.family) {
+            // No other wait may claim the event before it is known.
+            if let FamilyRequest::ReportEvent { .. } = &request {
+                self.requests.push_front(request);
+            } else {
+                self.requests.push_back(request);
+            }
+        }
+    }
+
+    /// What the family of a plan has used up.
+    ///
+    /// - `key`: the plan, or the one around it if it begins; `None` for the first plan of a family.
+    pub fn family_use<P: FamilyPlans>(&self, plans: &P, key: Option<P::Key>) -> FamilyUse {
+        let Some(key) = key else { return FamilyUse::default() };
+        let root = plans.plan_state(outermost(plans, key));
+        FamilyUse { steps: root.size.steps_with_family(), bytes: root.total_bytes(), work: self.work }
+    }
+
+    /// The next command; `None` when the family is settled.
+    pub fn next<P: FamilyPlans>(&mut self, plans: &P) -> Option<FamilyCommand<P::Key>> {
+        self.if_rejected = None;
+        while let Some(request) = self.requests.pop_front() {
+            let command = match request {
+                FamilyRequest::Start { plan, submit } => self.start(plans, plan, submit),
+                FamilyRequest::Grow { plan, grown } => grow(plans, &plan, grown),
+                FamilyRequest::ReportEvent { plan, id } => {
+                    report_event(plans, &plan, &id).into_iter().rev().for_each(|told| self.requests.push_front(told));
+                    None
+                }
+                FamilyRequest::ClaimEvent { plan, name, key } => claim_event(plans, &plan, &name, &key),
+                FamilyRequest::Stop { plan, parent } => self.stop(plans, &plan, *parent),
+                FamilyRequest::EndKept { plan, parent, fate } => self.end_kept(plans, &plan, *parent, fate),
+                FamilyRequest::Give { plan, command } => self.give(plans, &plan, *command),
+            };
+            if command.is_some() {
+                return command;
+            }
+        }
+        None
+    }
+
+    /// Learns that the last command was rejected, which changes nothing in its plan.
+    pub fn reject(&mut self) {
+        if let Some(request) = self.if_rejected.take() {
+            self.requests.push_front(request);
+        }
+    }
+
+    /// Starts a sub-plan unless it runs, as after a restart. The step of a sub-plan that is refused fails, also when
+    /// somebody has submitted a plan that has its id.
+    fn start<P: FamilyPlans>(&mut self, plans: &P, plan: PlanId, submit: Box<Submit>) -> Option<FamilyCommand<P::Key>> {
+        let parent = submit.parent.clone();
+        let refused = match plans.find_plan(&plan) {
+            Some(key) if plans.plan_state(key).parent() == parent.as_ref() => return None,
+            Some(_) => {
+                let message = format!("another plan has the id of its plan, {plan}");
+                Failure::new(FailureClass::Permanent, "SUB_PLAN_FAILED", message)
+            }
+            None => match plans.refusal(&plan) {
+                Some(problem) => Failure::new(FailureClass::Permanent, problem.code.as_str(), problem.detail),
+                None => return Some(FamilyCommand::Submit { plan, submit }),
+            },
+        };
+        self.requests.extend(parent.map(|parent| report_stopped(parent, PlanStatus::Failed, Some(refused))));
+        None
+    }
+
+    /// Cancels the plan of a step. One that is in its clean-up ends after it; one that is not in memory is in quarantine,
+    /// and its step does not wait for it.
+    fn stop<P: FamilyPlans>(&mut self, plans: &P, plan: &PlanId, parent: Parent) -> Option<FamilyCommand<P::Key>> {
+        let Some(key) = plans.find_plan(plan) else {
+            self.requests.push_back(report_stopped(parent, PlanStatus::Cancelled, None));
+            return None;
+        };
+        let state = plans.plan_state(key);
+        if state.cleanup.is_running() {
+            return None;
+        }
+        if state.is_kept() {
+            self.requests.extend(report_end(state));
+            return None;
+        }
+        let reason = "the parent step has ended".into();
+        Some(FamilyCommand::Decide { key, command: Command::Verb(Verb::Cancel { reason }) })
+    }
+
+    /// Ends a kept plan. One that cannot be found undoes nothing, and the plan around it goes on.
+    fn end_kept<P: FamilyPlans>(
+        &mut self,
+        plans: &P,
+        plan: &PlanId,
+        parent: Parent,
+        fate: KeptFate,
+    ) -> Option<FamilyCommand<P::Key>> {
+        if let Some(key) = plans.find_plan(plan) {
+            let command = Command::EndKept(Box::new(fate));
+            return plans.plan_state(key).is_kept().then_some(FamilyCommand::Decide { key, command });
+        }
+        if fate != KeptFate::Released {
+            let end = SubPlanEnd::new(PlanStatus::Cancelled, Json::empty_object(), Usage::default(), None);
+            let end = SubPlanEnd { not_undone: vec![format!("{} (its plan is not there)", parent.step)], ..*end };
+            self.requests.push_back(report_to(parent, end));
+        }
+        None
+    }
+
+    /// Gives a command to a plan. A plan that is not in memory has ended or is in quarantine.
+    fn give<P: FamilyPlans>(&mut self, plans: &P, plan: &PlanId, command: Command) -> Option<FamilyCommand<P::Key>> {
+        let key = plans.find_plan(plan)?;
+        if let Command::SubPlanEnded { step, attempt, end } = &command
+            && end.is_kept
+        {
+            // A plan whose end is rejected is kept for no step.
+            let command = Box::new(Command::EndKept(Box::new(KeptFate::Released)));
+            self.if_rejected = Some(FamilyRequest::Give { plan: TokenKey::sub_plan(plan, step, *attempt), command });
+        }
+        Some(FamilyCommand::Decide { key, command })
+    }
+}
+
+/// Counts what a plan has more, in the outermost plan of its family.
+fn grow<P: FamilyPlans>(plans: &P, plan: &PlanId, grown: FamilyGrew) -> Option<FamilyCommand<P::Key>> {
+    let key = outermost(plans, plans.find_plan(plan)?);
+    Some(FamilyCommand::Decide { key, command: Command::FamilyGrew { steps: grown.steps, bytes: grown.bytes } })
+}
+
+/// The plan that is inside no other one, or the last one above `key` that is in memory.
+pub(crate) fn outermost<P: FamilyPlans>(plans: &P, mut key: P::Key) -> P::Key {
+    while let Some(above) = plan_above(plans, key) {
+        key = above;
+    }
+    key
+}
+
+/// The plan that `key` is inside of, if it is in memory.
+pub(crate) fn plan_above<P: FamilyPlans>(plans: &P, key: P::Key) -> Option<P::Key> {
+    plans.plan_state(key).parent().and_then(|parent| plans.find_plan(&parent.plan))
+}
