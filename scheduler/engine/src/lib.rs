@@ -80,7 +80,7 @@ pub use revise::validate_revision;
 pub use state::PlanState;
 pub use step_snapshot::StepSnapshot;
 pub use sub_plan::family::FamilyUse;
-pub use sub_plan::family_queue::{EventOffer, FamilyCommand, FamilyPlans, FamilyQueue};
+pub use sub_plan::family_queue::{FamilyCommand, FamilyPlans, FamilyQueue};
 pub use sub_plan::kept_plans::KeptFate;
 pub use submit::{Engine, submit};
 pub use token::TokenKey;

@@ -167,10 +167,7 @@ impl VirtualShard {
         self.state.begin_turn();
         self.wake(member);
         match self.state.find_plan(&self.members[member].id) {
-            Some(slot) => {
-                let command = FamilyCommand::to_plan(&self.state, slot, command)?;
-                self.state.decide_in_family(actor, command).map(drop)
-            }
+            Some(key) => self.state.decide_in_family(actor, FamilyCommand::Decide { key, command }).map(drop),
             None => Err(Rejection::Final { status: self.state(member).status() }),
         }
     }

@@ -2,6 +2,7 @@
 
 use goalmill_common::command::Submit;
 use goalmill_common::event::{FamilyGrew, Parent, PlanEvent};
+use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
 use goalmill_common::id::PlanId;
@@ -22,7 +23,11 @@ pub(crate) enum FamilyRequest {
     /// Report an event that a plan has got to the plans above it.
     ReportEvent { plan: PlanId, id: String },
     /// Look for an event of a name and a key that the plans above keep: a step has begun to wait for it.
-    ClaimEvent { plan: PlanId, name: String, key: String },
+    ///
+    /// - `refused`: number of such events that do not fit the step.
+    ClaimEvent { plan: PlanId, name: String, key: String, refused: usize },
+    /// Offer an event to plans, the last one first, until one takes it.
+    OfferEvent { event: Box<ExternalEvent>, waiting_only: bool, plans: Vec<PlanId> },
     /// Count what a plan has more, in the outermost plan.
     Grow { plan: PlanId, grown: FamilyGrew },
     /// Stop the plan of a step, which reports its end once its clean-up has run.

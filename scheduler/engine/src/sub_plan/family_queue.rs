@@ -20,7 +20,7 @@ use goalmill_common::status::PlanStatus;
 use crate::budget::work_limit::WorkLimit;
 use crate::sub_plan::family::{FamilyRequest, FamilyUse, report_end, report_stopped, report_to};
 use crate::token::TokenKey;
-use crate::wait::family_events::{claim_event, event_receivers, report_event};
+use crate::wait::family_events::{event_receivers, find_kept_event, report_event};
 use crate::{Command, Decision, KeptFate, PlanState, Rejection, SubPlanEnd};
 
 /// The plans in memory of a shell. The engine only reads them.
@@ -51,39 +51,8 @@ pub enum FamilyCommand<K> {
     Submit { plan: PlanId, submit: Box<Submit> },
     /// A plan in memory decides a command.
     Decide { key: K, command: Command },
-    /// The commands of an offer are decided until one is accepted. If all are rejected, the first rejection counts.
-    Offer(EventOffer<K>),
     /// What a recovered plan may not have done is done.
     Resume { key: K },
-}
-
-impl<K: Copy> FamilyCommand<K> {
-    /// A command to a plan in memory. An event ends the first wait that it fits, of the plan or of a plan inside it.
-    pub fn to_plan<P: FamilyPlans<Key = K>>(plans: &P, key: K, command: Command) -> Result<Self, Rejection> {
-        let Command::Verb(Verb::SendEvent { event, waiting_only }) = command else {
-            return Ok(Self::Decide { key, command });
-        };
-        let receivers = event_receivers(plans, key, &event, waiting_only)?;
-        Ok(Self::Offer(EventOffer { receivers, events: vec![*event], waiting_only }))
-    }
-}
-
-/// Events that are offered to plans: each event to each plan, until one is taken. There is at least one of both.
-pub struct EventOffer<K> {
-    pub(crate) receivers: Vec<K>,
-    pub(crate) events: Vec<ExternalEvent>,
-    pub(crate) waiting_only: bool,
-}
-
-impl<K: Copy> EventOffer<K> {
-    /// The commands, each with the plan that decides it.
-    pub fn commands(&self) -> impl Iterator<Item = (K, Command)> {
-        let pairs = self.events.iter().flat_map(|event| self.receivers.iter().map(move |key| (*key, event)));
-        pairs.map(|(key, event)| {
-            let verb = Verb::SendEvent { event: Box::new(event.clone()), waiting_only: self.waiting_only };
-            (key, Command::Verb(verb))
-        })
-    }
 }
 
 /// What the plans of a family have still to decide in one turn.
@@ -111,6 +80,23 @@ impl FamilyQueue {
         }
     }
 
+    /// Says which plan decides the first command: an event ends the first wait that it fits, of the plan that it was sent
+    /// to or of a plan inside it.
+    pub fn address<P: FamilyPlans>(
+        &mut self,
+        plans: &P,
+        first: FamilyCommand<P::Key>,
+    ) -> Result<FamilyCommand<P::Key>, Rejection> {
+        let FamilyCommand::Decide { key, command: Command::Verb(Verb::SendEvent { event, waiting_only }) } = first
+        else {
+            return Ok(first);
+        };
+        let mut receivers = event_receivers(plans, key, &event, waiting_only)?.into_iter();
+        let key = receivers.next().unwrap_or(key);
+        let others = receivers.rev().map(|other| plans.plan_state(other).id().clone()).collect();
+        Ok(self.offer_event(key, event, waiting_only, others))
+    }
+
     /// What the family of a plan has used up.
     ///
     /// - `key`: the plan, or the one around it if it begins; `None` for the first plan of a family.
@@ -131,7 +117,13 @@ impl FamilyQueue {
                     report_event(plans, &plan, &id).into_iter().rev().for_each(|told| self.requests.push_front(told));
                     None
                 }
-                FamilyRequest::ClaimEvent { plan, name, key } => claim_event(plans, &plan, &name, &key),
+                FamilyRequest::ClaimEvent { plan, name, key, refused } => {
+                    self.claim_event(plans, plan, (name, key), refused)
+                }
+                FamilyRequest::OfferEvent { event, waiting_only, plans: mut to } => {
+                    let key = to.pop().and_then(|plan| plans.find_plan(&plan));
+                    key.map(|key| self.offer_event(key, event, waiting_only, to))
+                }
                 FamilyRequest::Stop { plan, parent } => self.stop(plans, &plan, *parent),
                 FamilyRequest::EndKept { plan, parent, fate } => self.end_kept(plans, &plan, *parent, fate),
                 FamilyRequest::Give { plan, command } => self.give(plans, &plan, *command),
@@ -167,6 +159,35 @@ impl FamilyQueue {
         };
         self.requests.extend(parent.map(|parent| report_stopped(parent, PlanStatus::Failed, Some(refused))));
         None
+    }
+
+    /// Gives an event to a plan, and to the last of the others if the plan does not take it.
+    fn offer_event<K>(
+        &mut self,
+        key: K,
+        event: Box<ExternalEvent>,
+        waiting_only: bool,
+        others: Vec<PlanId>,
+    ) -> FamilyCommand<K> {
+        if !others.is_empty() {
+            self.if_rejected = Some(FamilyRequest::OfferEvent { event: event.clone(), waiting_only, plans: others });
+        }
+        FamilyCommand::Decide { key, command: Command::Verb(Verb::SendEvent { event, waiting_only }) }
+    }
+
+    /// Gives a wait that has begun the first event that fits it, of those that the plans above keep.
+    fn claim_event<P: FamilyPlans>(
+        &mut self,
+        plans: &P,
+        plan: PlanId,
+        (name, key): (String, String),
+        refused: usize,
+    ) -> Option<FamilyCommand<P::Key>> {
+        let waiting = plans.find_plan(&plan)?;
+        let event = Box::new(find_kept_event(plans, waiting, (&name, &key), refused)?.clone());
+        self.if_rejected = Some(FamilyRequest::ClaimEvent { plan, name, key, refused: refused + 1 });
+        let verb = Verb::SendEvent { event, waiting_only: true };
+        Some(FamilyCommand::Decide { key: waiting, command: Command::Verb(verb) })
     }
 
     /// Cancels the plan of a step. One that is in its clean-up ends after it; one that is not in memory is in quarantine,

@@ -9,7 +9,7 @@ use goalmill_common::id::{PlanId, StepId};
 
 use crate::decide::{Turn, not_allowed};
 use crate::sub_plan::family::FamilyRequest;
-use crate::sub_plan::family_queue::{EventOffer, FamilyCommand, FamilyPlans, outermost, plan_above};
+use crate::sub_plan::family_queue::{FamilyPlans, outermost, plan_above};
 use crate::{Command, PlanState, Rejection};
 
 /// Whether a plan's family has had the event with this id.
@@ -67,22 +67,17 @@ pub(crate) fn report_event<P: FamilyPlans>(plans: &P, plan: &PlanId, id: &str) -
     requests
 }
 
-/// Offers the events that the plans above keep to a wait that has begun, those of the nearest plan first.
-pub(crate) fn claim_event<P: FamilyPlans>(
-    plans: &P,
-    plan: &PlanId,
-    name: &str,
-    key: &str,
-) -> Option<FamilyCommand<P::Key>> {
-    let waiting = plans.find_plan(plan)?;
-    let mut events: Vec<ExternalEvent> = Vec::new();
-    let mut above = plan_above(plans, waiting);
-    while let Some(keeper) = above {
-        events.extend(plans.plan_state(keeper).kept_events(name, key).cloned());
-        above = plan_above(plans, keeper);
-    }
-    let has_events = !events.is_empty();
-    has_events.then(|| FamilyCommand::Offer(EventOffer { receivers: vec![waiting], events, waiting_only: true }))
+/// Finds an event that the plans above a plan keep, those of the nearest one first.
+///
+/// - `after`: number of events that are passed over.
+pub(crate) fn find_kept_event<'p, P: FamilyPlans>(
+    plans: &'p P,
+    waiting: P::Key,
+    (name, key): (&'p str, &'p str),
+    after: usize,
+) -> Option<&'p ExternalEvent> {
+    let keepers = std::iter::successors(plan_above(plans, waiting), |keeper| plan_above(plans, *keeper));
+    keepers.flat_map(|keeper| plans.plan_state(keeper).kept_events(name, key)).nth(after)
 }
 
 impl Turn<'_> {

@@ -209,7 +209,7 @@ impl Turn<'_> {
         if let Some(event) = first {
             self.complete_by_event(i, event);
         } else if self.state.parent().is_some() {
-            self.requests.push(FamilyRequest::ClaimEvent { plan: self.state.id().clone(), name, key });
+            self.requests.push(FamilyRequest::ClaimEvent { plan: self.state.id().clone(), name, key, refused: 0 });
         }
     }
 

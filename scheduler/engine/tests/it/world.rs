@@ -200,34 +200,33 @@ impl World {
 
     pub fn submit_as(&mut self, submit: Submit) -> Result<Decision, Rejection> {
         self.decided.clear();
-        let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), salt: "salt".into(), submit };
-        let envelope =
-            Envelope { now_ms: self.now_ms, random: self.random, actor: None, family: FamilyUse::default(), command };
-        let (state, decision) = goalmill_engine::submit(&self.context, envelope)?;
-        self.state.0 = Some(state);
-        self.settle(self.focus, decision);
+        let command = FamilyCommand::Submit { plan: "p0-0123456789abcdef".into(), submit: Box::new(submit) };
+        self.decide_in_family(command)?;
         Ok(self.go_on())
     }
 
     /// Decides a command, and then what each decision asks of its family, as a shell does.
     fn decide_in_family(&mut self, first: FamilyCommand<usize>) -> Result<(), Rejection> {
-        let (key, decision) = self.call_engine(first, &FamilyQueue::default())?;
-        self.settle(key, decision);
-        Ok(())
-    }
-
-    fn settle(&mut self, key: usize, decision: Decision) {
         let mut family = FamilyQueue::default();
-        self.apply_decision(key, decision, &mut family);
-        while let Some(command) = family.next(self) {
+        let (mut is_decided, mut rejected) = (false, Vec::new());
+        let mut next = Some(family.address(self, first)?);
+        while let Some(command) = next {
             match self.call_engine(command, &family) {
-                Ok((key, decision)) => self.apply_decision(key, decision, &mut family),
+                Ok((key, decision)) => {
+                    is_decided = true;
+                    self.apply_decision(key, decision, &mut family);
+                }
                 Err(rejection) => {
-                    self.rejected.push(rejection);
+                    rejected.push(rejection);
                     family.reject();
                 }
             }
+            next = family.next(self);
         }
+        if is_decided {
+            self.rejected.append(&mut rejected);
+        }
+        rejected.into_iter().next().map_or(Ok(()), Err)
     }
 
     fn call_engine(
@@ -240,24 +239,12 @@ impl World {
                 let family = family.family_use(self, Some(key));
                 Ok((key, self.decide_one(key, command, family)?))
             }
-            FamilyCommand::Offer(offer) => {
-                let mut rejected = None;
-                for (key, command) in offer.commands() {
-                    match self.call_engine(FamilyCommand::Decide { key, command }, family) {
-                        Ok(decided) => return Ok(decided),
-                        Err(rejection) => rejected = rejected.or(Some(rejection)),
-                    }
-                }
-                Err(rejected.expect("an offer has a command"))
-            }
             FamilyCommand::Submit { plan, submit } => {
                 let around = submit.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
-                let family = family.family_use(self, around);
+                let (family, actor) = (family.family_use(self, around), around.map(|_| "engine".to_owned()));
                 let command = SubmitCommand { plan_id: plan, salt: "salt".into(), submit: *submit };
-                let actor = Some("engine".into());
                 let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor, family, command };
-                let submitted = goalmill_engine::submit(&self.context, envelope);
-                let (state, decision) = submitted.expect("a sub-plan that cannot run begins all the same, and fails");
+                let (state, decision) = goalmill_engine::submit(&self.context, envelope)?;
                 Ok((self.add_member(state), decision))
             }
             FamilyCommand::Resume { key } => Ok((key, pending(&self.plans[key].state, &self.context))),
@@ -288,18 +275,18 @@ impl World {
     }
 
     /// Adds a plan as if somebody had submitted it.
-    pub fn add_plan(&mut self, plan_id: PlanId, submit: Submit) {
-        let command = SubmitCommand { plan_id, salt: "salt".into(), submit };
-        let (now_ms, random, family) = (self.now_ms, self.random, FamilyUse::default());
-        let envelope = Envelope { now_ms, random, actor: None, family, command };
-        let (state, decision) = goalmill_engine::submit(&self.context, envelope).expect("the plan is fit");
-        let key = self.add_member(state);
-        self.apply_decision(key, decision, &mut FamilyQueue::default());
+    pub fn add_plan(&mut self, plan: PlanId, submit: Submit) {
+        let command = FamilyCommand::Submit { plan, submit: Box::new(submit) };
+        self.decide_in_family(command).expect("the plan is fit");
     }
 
     fn add_member(&mut self, state: PlanState) -> usize {
-        self.plans.push(Member { state: Submitted(Some(state)), ..Member::new() });
-        self.plans.len() - 1
+        if self.plans[0].state.0.is_some() {
+            self.plans.push(Member::new());
+        }
+        let key = self.plans.len() - 1;
+        self.plans[key].state.0 = Some(state);
+        key
     }
 
     /// Does what a shell would do with the effects, and checks the fold.
@@ -320,8 +307,7 @@ impl World {
     /// Gives the plan in focus a command, and returns its decision.
     pub fn command(&mut self, command: Command) -> Result<Decision, Rejection> {
         self.decided.clear();
-        let command = FamilyCommand::to_plan(self, self.focus, command)?;
-        self.decide_in_family(command)?;
+        self.decide_in_family(FamilyCommand::Decide { key: self.focus, command })?;
         Ok(self.go_on())
     }
 

@@ -6,8 +6,7 @@ use goalmill_common::id::PlanId;
 use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
 use goalmill_engine::{
-    Decision, Envelope, EventOffer, FamilyCommand, FamilyPlans, FamilyQueue, PlanState, Rejection, SubmitCommand,
-    pending,
+    Decision, Envelope, FamilyCommand, FamilyPlans, FamilyQueue, PlanState, Rejection, SubmitCommand, pending,
 };
 
 use super::dispatch::track_in_flight;
@@ -47,29 +46,27 @@ impl ShardState {
         first: FamilyCommand<Slot>,
     ) -> Result<PlanStatus, Rejection> {
         let mut family = FamilyQueue::default();
-        let first = self.call_engine(actor, first, &family)?;
-        let status = self.plans[&first.0].state.status();
-        let mut decided = Some(first);
-        while let Some((slot, mut decision)) = decided {
-            family.take_requests(&mut decision);
-            self.add_records(slot, decision.records);
-            for effect in decision.effects {
-                self.apply_effect(slot, effect);
+        let (mut status, mut rejected) = (None, None);
+        let mut next = Some(family.address(self, first)?);
+        while let Some(command) = next {
+            // What follows from the first decision has no actor.
+            match self.call_engine(actor.filter(|_| status.is_none()), command, &family) {
+                Ok((slot, mut decision)) => {
+                    status = status.or_else(|| Some(self.plans[&slot].state.status()));
+                    family.take_requests(&mut decision);
+                    self.add_records(slot, decision.records);
+                    for effect in decision.effects {
+                        self.apply_effect(slot, effect);
+                    }
+                }
+                Err(rejection) => {
+                    rejected = rejected.or(Some(rejection));
+                    family.reject();
+                }
             }
-            decided = self.decide_next(&mut family);
+            next = family.next(self);
         }
-        Ok(status)
-    }
-
-    /// Decides what a family asks for until a plan has decided something.
-    fn decide_next(&mut self, family: &mut FamilyQueue) -> Option<(Slot, Decision)> {
-        while let Some(command) = family.next(self) {
-            match self.call_engine(None, command, family) {
-                Ok(decided) => return Some(decided),
-                Err(_) => family.reject(),
-            }
-        }
-        None
+        status.ok_or_else(|| rejected.expect("a command that decides nothing is rejected"))
     }
 
     /// Lets the engine decide a command. All calls of the engine that may change a plan are here.
@@ -93,7 +90,6 @@ impl ShardState {
                     |rejection: &_| tracing::debug!(plan_id = %id, "plan {id} rejects a command: {rejection}");
                 Ok((slot, decided.inspect_err(rejected)?))
             }
-            FamilyCommand::Offer(offer) => self.offer_event(actor, &offer, family),
             FamilyCommand::Submit { plan, submit } => {
                 let around = submit.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
                 let family = family.family_use(self, around);
@@ -111,23 +107,6 @@ impl ShardState {
                 Ok((slot, decision))
             }
         }
-    }
-
-    /// Offers an event until a plan takes it.
-    fn offer_event(
-        &mut self,
-        actor: Option<&str>,
-        offer: &EventOffer<Slot>,
-        family: &FamilyQueue,
-    ) -> Result<(Slot, Decision), Rejection> {
-        let mut rejected = None;
-        for (key, command) in offer.commands() {
-            match self.call_engine(actor, FamilyCommand::Decide { key, command }, family) {
-                Ok(decided) => return Ok(decided),
-                Err(rejection) => rejected = rejected.or(Some(rejection)),
-            }
-        }
-        Err(rejected.expect("an offer has a command"))
     }
 
     /// Adds the events of a decision to the turn.

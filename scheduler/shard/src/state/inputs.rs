@@ -76,7 +76,7 @@ impl ShardState {
                 } else {
                     Err(Rejection::StaleRevision { revision: plan.state.revision() })
                 };
-                let command = command.and_then(|command| FamilyCommand::to_plan(self, slot, command));
+                let command = command.map(|command| FamilyCommand::Decide { key: slot, command });
                 let result = command.and_then(|command| self.decide_in_family(None, command)).map(drop);
                 if let Some(reply) = reply {
                     self.turn.post_commit.push(PostCommit::CommandReply(reply, result));
@@ -148,9 +148,8 @@ impl ShardState {
         }
         let Verb::Submit(submit) = verb else {
             let Some(slot) = self.slots.get(&plan).copied() else { return Err(self.plan_absent(&plan)) };
-            FamilyCommand::to_plan(self, slot, Command::Verb(verb))
-                .and_then(|command| self.decide_in_family(Some(&actor), command))
-                .map_err(|rejection| rejection_problem(&rejection))?;
+            let command = FamilyCommand::Decide { key: slot, command: Command::Verb(verb) };
+            self.decide_in_family(Some(&actor), command).map_err(|rejection| rejection_problem(&rejection))?;
             return Ok((plan, self.plans[&slot].state.status()));
         };
         if let Some(begun) = self.begun_plan(&plan) {
