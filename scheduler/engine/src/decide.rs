@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use goalmill_common::event::{Event, FamilyGrew, PlanEvent, Record, StepAdded, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
+use goalmill_common::plan::Strategy;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
@@ -32,6 +33,7 @@ pub fn decide(state: &mut PlanState, context: &EngineContext, envelope: Envelope
     turn.join_family(family);
     match command {
         Command::Verb(verb) => turn.handle_verb(verb)?,
+        Command::Planned { revision, answer } if turn.state.awaits_revision(revision) => turn.revised(answer)?,
         Command::Planned { revision, answer } => turn.planned(revision, answer)?,
         Command::ModelAsked(asked) => turn.model_asked(*asked)?,
         Command::ToolsCalled(called) => turn.tools_called(called)?,
@@ -230,7 +232,12 @@ impl<'a> Turn<'a> {
         let reserves = self.state.monitor.is_some() || !self.state.reservations.is_empty();
         let spec = self.state.plan.step(i);
         let (step, phase) = (spec.id.clone(), spec.phase.as_deref().map(Into::into));
+        let makes_ready = event.makes_ready();
         self.emit(Event::Step { step, attempt, phase, event });
+        // At the end of the turn, a sequential plan offers the step whose turn it is.
+        if makes_ready && self.state.plan.definition().strategy != Strategy::Sequential && self.state.is_offered(i) {
+            self.effects.push(Effect::Ready(i));
+        }
         let after = &self.state.steps[i];
         if after.due_ms() != due {
             self.dues.push((i, due));

@@ -4,7 +4,7 @@ use goalmill_common::config::HookPoint;
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{Event, HookDecision, PlanEvent, Record, StepEvent};
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{StepKind, Strategy};
+use goalmill_common::plan::StepKind;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::StepStatus;
 
@@ -13,7 +13,8 @@ use crate::render::Unrendered;
 use crate::sub_plan::family::{self, FamilyRequest};
 use crate::{Decision, Effect, EngineContext, PlanState, Timer};
 
-/// Adds the effects of `record`, which the state has already folded, and what it asks of the plan's family.
+/// Adds the effects of `record`, which the state has already folded, and what it asks of the plan's family. A `Turn` offers
+/// ready steps.
 pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect>, requests: &mut Vec<FamilyRequest>) {
     match &record.event {
         Event::Plan(event) => {
@@ -27,11 +28,6 @@ pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect
                 effects.extend(state.step_index(step).map(|i| Effect::AskHooks { step: Some(i) }));
             }
             react_to_wait(state, step, event, effects);
-            // The turn of a sequential plan names the one whose turn it is.
-            if event.makes_ready() && state.plan.definition().strategy != Strategy::Sequential {
-                let i = state.step_index(step).filter(|i| state.is_offered(*i));
-                effects.extend(i.map(Effect::Ready));
-            }
         }
     }
 }

@@ -133,11 +133,8 @@ fn refusal(context: &EngineContext, plan: &Plan) -> Option<String> {
 }
 
 impl Turn<'_> {
+    /// Starts the plan that planners answered with.
     pub(crate) fn planned(&mut self, revision: u32, answer: PlanAnswer) -> Result<(), Rejection> {
-        let is_replan = self.state.waiting.replan().is_some() && revision == self.state.revision + 1;
-        if is_replan {
-            return self.revised(answer);
-        }
         if self.state.asked_of_planners() != Some(revision) {
             return Err(Rejection::StaleRevision { revision: self.state.revision });
         }

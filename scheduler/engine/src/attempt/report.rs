@@ -20,34 +20,78 @@ use crate::{Effect, Rejection};
 impl Turn<'_> {
     /// Handles a worker's report. A report about another attempt than the current one is refused.
     pub(crate) fn report(&mut self, report: Report) -> Result<(), Rejection> {
-        let i = self.find(&report.step)?;
-        let step = &self.state.steps[i];
-        let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
-        let current = step.attempt() == report.attempt && step.status().is_in_flight() && !self.state.runs_in_engine(i);
-        let genuine = current && self.state.token(i, self.context.token_key).as_ref() == Some(&report.token);
-        if !genuine {
-            return Err(stale());
-        }
-        if report.what == What::Started && step.status() == StepStatus::Running {
-            return Err(stale());
-        }
-        if report.what == What::Call {
-            self.record_call(i, &report)?;
-            self.propagate();
-            return Ok(());
-        }
-        let report = self.sanitize_report(bound_report(report));
+        let i = self.reported_step(&report)?;
+        let report = if report.what == What::Call { report } else { self.sanitize_report(bound_report(report)) };
         if report.what == What::Completed
             && let Some(outputs) = &report.outputs
             && self.hold_for_outputs(i, outputs, || HeldOutcome::Report(Box::new(report.clone())))
         {
             return Ok(());
         }
-        let adjustments = self.within_payload(report.adjustments.clone());
-        self.information = information_of(adjustments.as_ref(), &report.suggested_adjustments);
-        self.apply_report(i, report);
+        self.record_report(i, &report);
+        match report.what {
+            What::Started => {}
+            What::Call => self.record_call(i, &report)?,
+            What::Progress => self.progress(i, report),
+            What::Completed | What::PartialSuccess => self.complete_attempt(i, report),
+            What::Failed => {
+                let spent = self.spent(i, &report);
+                if !self.may_decompose(i) || !self.decompose(i, &report, spent) {
+                    self.fail_attempt(i, failure_of(report.failure, report.errors), spent);
+                }
+            }
+            What::Lost => self.fail_attempt(i, loss_of(report), Spent::default()),
+            What::Suspended => {
+                let spent = self.spent(i, &report);
+                self.suspend(i, &report, spent);
+            }
+            What::Released => {
+                self.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
+            }
+        }
         self.propagate();
         Ok(())
+    }
+
+    /// The step that a report is about, if it is about the current attempt.
+    fn reported_step(&self, report: &Report) -> Result<StepIndex, Rejection> {
+        let i = self.find(&report.step)?;
+        let step = &self.state.steps[i];
+        let current = step.attempt() == report.attempt && step.status().is_in_flight() && !self.state.runs_in_engine(i);
+        let genuine = current && self.state.token(i, self.context.token_key).as_ref() == Some(&report.token);
+        if !genuine || report.what == What::Started && step.status() == StepStatus::Running {
+            return Err(Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt });
+        }
+        Ok(i)
+    }
+
+    /// Records what a report says besides its outcome: the begin of the attempt, measures, new information. It is
+    /// acknowledged if it ends the work on its task.
+    fn record_report(&mut self, i: StepIndex, report: &Report) {
+        let begins = match report.what {
+            // A call may be refused.
+            What::Call => return,
+            What::Lost => false,
+            // It has begun, and was stopped by the end of its worker.
+            What::Released => report.started_ms.is_some() && !self.state.graph.undos_of(i).is_empty(),
+            What::Started
+            | What::Progress
+            | What::Completed
+            | What::PartialSuccess
+            | What::Failed
+            | What::Suspended => true,
+        };
+        let adjustments = self.within_payload(report.adjustments.clone());
+        self.information = information_of(adjustments.as_ref(), &report.suggested_adjustments);
+        if begins {
+            self.started(i, report);
+        }
+        if !matches!(report.what, What::Started | What::Progress | What::Call) {
+            self.acknowledge(report);
+        }
+        if is_closing(report.what) {
+            self.record_measures(i, report);
+        }
     }
 
     /// Applies the outcome that came by callback. No worker sent it, so there is no entry to acknowledge.
@@ -85,57 +129,6 @@ impl Turn<'_> {
             currency: None,
             measures: Measures::new(),
             ..report
-        }
-    }
-
-    fn apply_report(&mut self, i: StepIndex, report: Report) {
-        let begins = match report.what {
-            What::Call | What::Lost => false,
-            // It has begun, and was stopped by the end of its worker.
-            What::Released => report.started_ms.is_some() && !self.state.graph.undos_of(i).is_empty(),
-            What::Started
-            | What::Progress
-            | What::Completed
-            | What::PartialSuccess
-            | What::Failed
-            | What::Suspended => true,
-        };
-        if begins {
-            self.started(i, &report);
-        }
-        if !matches!(report.what, What::Started | What::Progress | What::Call) {
-            self.acknowledge(&report);
-        }
-        if is_closing(report.what) {
-            self.record_measures(i, &report);
-        }
-        match report.what {
-            // A call is handled before: it may be refused.
-            What::Started | What::Call => {}
-            What::Progress => self.progress(i, report),
-            What::Completed | What::PartialSuccess => self.complete_attempt(i, report),
-            What::Failed => {
-                let spent = self.spent(i, &report);
-                if self.may_decompose(i) && self.decompose(i, &report, spent) {
-                    return;
-                }
-                self.fail_attempt(i, failure_of(report.failure, report.errors), spent);
-            }
-            What::Lost => {
-                let lost = || {
-                    let message = format!("worker `{}` was lost", report.worker);
-                    Failure::new(FailureClass::Lost, "WORKER_LOST", message)
-                };
-                let failure = failure_of(Some(report.failure.clone().unwrap_or_else(lost)), Vec::new());
-                self.fail_attempt(i, Failure { class: FailureClass::Lost, ..failure }, Spent::default());
-            }
-            What::Suspended => {
-                let spent = self.spent(i, &report);
-                self.suspend(i, &report, spent);
-            }
-            What::Released => {
-                self.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
-            }
         }
     }
 
@@ -249,6 +242,13 @@ fn failure_of(failure: Option<Failure>, errors: Vec<Failure>) -> Failure {
     let further = failure.errors.clone().into_iter().chain(errors).filter(|error| !is_same(error, &failure));
     let errors = further.take(ERRORS_MAX).map(|error| bounded(Failure { errors: Vec::new(), ..error })).collect();
     bounded(Failure { errors, ..failure })
+}
+
+/// The failure of an attempt that was lost with its worker.
+fn loss_of(report: Report) -> Failure {
+    let lost = || Failure::new(FailureClass::Lost, "WORKER_LOST", format!("worker `{}` was lost", report.worker));
+    let failure = failure_of(Some(report.failure.unwrap_or_else(lost)), Vec::new());
+    Failure { class: FailureClass::Lost, ..failure }
 }
 
 /// What planners learn from a report: its `adjustments`, and the agent's suggestions, the most urgent first.

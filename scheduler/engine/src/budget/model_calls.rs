@@ -28,6 +28,11 @@ impl PlanState {
         if self.waiting == Waiting::Plan { Some(0) } else { next }
     }
 
+    /// Whether the plan waits for this revision, of planners or of a person.
+    pub(crate) fn awaits_revision(&self, revision: u32) -> bool {
+        self.waiting.replan().is_some() && revision == self.revision + 1
+    }
+
     /// Whether planners are at work for a revision; the plan itself may be running while it is written.
     pub(crate) fn awaits_planners(&self, revision: u32) -> bool {
         (revision == 0 && self.is_open()) || self.asked_of_planners() == Some(revision)

@@ -13,7 +13,7 @@ use crate::Slot;
 use crate::active_plan::ActivePlan;
 use crate::observer::NamespaceCounter;
 use crate::quota::Quota;
-use crate::ready::{Offers, Taken, Urgency};
+use crate::ready::{Offers, Place, Taken, Urgency};
 
 impl ShardState {
     /// Dispatches the most urgent step whose queue is open, again and again, while the turn has room. Parked steps are
@@ -22,28 +22,44 @@ impl ShardState {
         self.has_more = false;
         let mut offers = Offers::default();
         self.ready.touch_all();
+        while let Some(agent_type) = self.next_queue(&mut offers, quota) {
+            let Some((place, reserved)) = self.take_ready(&agent_type, &mut offers) else { continue };
+            let Place { slot, step, .. } = place;
+            let command = FamilyCommand::Decide { key: slot, command: Command::Dispatch(step) };
+            let decided = self.decide_in_family(None, command);
+            if let (Some(in_use), Some(namespace)) = (&self.namespaces, &reserved) {
+                in_use.unreserve(namespace);
+            }
+            if let Err(rejection) = decided {
+                tracing::error!("a ready step cannot be dispatched: {rejection}");
+            }
+            self.continue_plan(slot, step);
+        }
+    }
+
+    /// The queue of the most urgent step that may be sent, while the turn has room.
+    fn next_queue(&mut self, offers: &mut Offers, quota: &dyn Quota) -> Option<AgentType> {
         loop {
             for agent_type in self.ready.take_touched() {
-                let urgency = self.urgency(&agent_type, &offers, quota);
+                let urgency = self.urgency(&agent_type, offers, quota);
                 offers.set(agent_type, urgency);
             }
             let Some((urgency, agent_type)) = offers.first().cloned() else {
                 if self.offer_parked(quota) {
                     continue;
                 }
-                return;
+                return None;
             };
             if !self.turn.has_room_for_tasks(self.tasks_max) || self.is_out_of_time() {
                 self.has_more = true;
-                return;
+                return None;
             }
-            let current = self.urgency(&agent_type, &offers, quota);
+            let current = self.urgency(&agent_type, offers, quota);
             if current.as_ref() == Some(&urgency) {
-                self.dispatch_next(&agent_type, &mut offers);
-            } else {
-                // Its queue is full, or its namespace had steps meanwhile.
-                offers.set(agent_type, current);
+                return Some(agent_type);
             }
+            // Its queue is full, or its namespace had steps meanwhile.
+            offers.set(agent_type, current);
         }
     }
 
@@ -83,15 +99,15 @@ impl ShardState {
         move |name| in_use.is_none_or(|in_use| in_use.has_room(name))
     }
 
-    /// Dispatches the next step of an agent type, or puts it where it waits.
-    fn dispatch_next(&mut self, agent_type: &AgentType, offers: &mut Offers) {
+    /// Takes the next step of an agent type, and a place in its namespace, or puts it where it waits.
+    fn take_ready(&mut self, agent_type: &AgentType, offers: &mut Offers) -> Option<(Place, Option<Namespace>)> {
         let in_use = self.namespaces.as_ref().filter(|_| !agent_type.as_str().is_empty());
         let has_room = |name: &str| in_use.is_none_or(|in_use| in_use.has_room(name));
-        let Some(taken) = self.ready.pop(agent_type, has_room) else { return };
+        let taken = self.ready.pop(agent_type, has_room)?;
         let (slot, step) = (taken.place.slot, taken.place.step);
-        let Some(plan) = self.plans.get(&slot) else { return };
+        let plan = self.plans.get(&slot)?;
         if !is_current(&plan.state, agent_type, &taken) {
-            return;
+            return None;
         }
         let has_place = self.has_place(slot);
         if !has_place || !can_dispatch_in_family(self, slot, step) {
@@ -100,25 +116,18 @@ impl ShardState {
             if excluded {
                 self.ready.unpark(slot, false);
             }
-            return;
+            return None;
         }
         let reserved = in_use.map(|_| Namespace::from(taken.namespace.as_str()));
         if let (Some(in_use), Some(namespace)) = (&self.namespaces, &reserved)
             && !in_use.reserve(namespace)
         {
             // Another shard was faster.
-            return self.ready.put_back(agent_type, taken);
+            self.ready.put_back(agent_type, taken);
+            return None;
         }
         offers.count(&taken.namespace);
-        let command = FamilyCommand::Decide { key: slot, command: Command::Dispatch(step) };
-        let decided = self.decide_in_family(None, command);
-        if let (Some(in_use), Some(namespace)) = (&self.namespaces, &reserved) {
-            in_use.unreserve(namespace);
-        }
-        if let Err(rejection) = decided {
-            tracing::error!("a ready step cannot be dispatched: {rejection}");
-        }
-        self.continue_plan(slot, step);
+        Some((taken.place, reserved))
     }
 
     /// After a dispatch: notes a step whose outputs are looked up in the cache, and offers the next step of the plan.
