@@ -52,6 +52,15 @@ pub(crate) struct SubmittedDocument {
     pub(crate) fingerprint: String,
 }
 
+impl SubmittedDocument {
+    /// The document of a run of a stored plan.
+    ///
+    /// - `bytes`: of its text, about.
+    pub(crate) fn of_stored(draft: Value, bytes: usize) -> Self {
+        Self { draft, bytes, may_use: true, fingerprint: String::new() }
+    }
+}
+
 /// Reads the text of a goal or a plan. Large texts are read on a blocking thread.
 pub(crate) async fn read_document(
     scheduler: &Arc<Scheduler>,
@@ -117,27 +126,6 @@ pub(crate) async fn parse_plan(
 ) -> Result<ParsedPlan, Problem> {
     let bytes = document.bytes;
     let draft = resolve_document(scheduler, document, scope).await?;
-    parse_plan_draft(scheduler, draft, bytes).await
-}
-
-/// Puts the stored plans that a plan uses in their places.
-async fn resolve_document(
-    scheduler: &Arc<Scheduler>,
-    document: SubmittedDocument,
-    scope: &PlanScope,
-) -> Result<Value, Problem> {
-    let SubmittedDocument { draft, may_use, .. } = document;
-    if may_use { resolve_uses(scheduler, draft, scope).await } else { Ok(draft) }
-}
-
-/// Validates and routes a draft in which the stored plans that it uses stand in their places.
-///
-/// - `bytes`: of its text, about.
-pub(crate) async fn parse_plan_draft(
-    scheduler: &Arc<Scheduler>,
-    draft: Value,
-    bytes: usize,
-) -> Result<ParsedPlan, Problem> {
     let scheduler = scheduler.clone();
     run_blocking_if_large(bytes, move || {
         let live = scheduler.directory.live();
@@ -150,6 +138,16 @@ pub(crate) async fn parse_plan_draft(
         Ok(parsed)
     })
     .await
+}
+
+/// Puts the stored plans that a plan uses in their places.
+async fn resolve_document(
+    scheduler: &Arc<Scheduler>,
+    document: SubmittedDocument,
+    scope: &PlanScope,
+) -> Result<Value, Problem> {
+    let SubmittedDocument { draft, may_use, .. } = document;
+    if may_use { resolve_uses(scheduler, draft, scope).await } else { Ok(draft) }
 }
 
 /// Reads the text of a plan.

@@ -27,7 +27,7 @@ use super::{Api, wait_preference};
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
 use crate::stored_plans::{PlanScope, StoredPlans, resolve_uses};
-use crate::submission::{self, INPUTS, INPUTS_POINTER, ParsedPlan};
+use crate::submission::{self, INPUTS, INPUTS_POINTER, ParsedPlan, SubmittedDocument};
 
 /// The body of `run`.
 #[derive(Deserialize, schemars::JsonSchema)]
@@ -180,8 +180,8 @@ async fn run(
     let stored = StoredPlans::new(&api.scheduler, &namespace).get_current(plan).await.inspect_err(count_refused)?;
     let bytes = stored.document.to_string().len() + body.len();
     let scope = PlanScope { namespace, sees_all: false };
-    let draft = resolve_uses(&api.scheduler, run_draft(&stored, inputs), &scope).await.inspect_err(count_refused)?;
-    let parsed = submission::parse_plan_draft(&api.scheduler, draft, bytes).await;
+    let document = SubmittedDocument::of_stored(run_draft(&stored, inputs), bytes);
+    let parsed = submission::parse_plan(&api.scheduler, document, &scope).await;
     let parsed = parsed.map_err(at_inputs).inspect_err(count_refused)?;
     let ParsedPlan { goal, planned, notes } = parsed;
     let warnings = planned.as_ref().map_or(notes, |planned| planned.warnings.clone());
