@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::json::Json;
+use crate::status::StepStatus;
 use crate::word_enum::word_enum;
 
 /// Characters of a call's name, and bytes of what identifies its inputs.
@@ -110,6 +111,15 @@ word_enum! {
 }
 
 impl CallWaitKind {
+    /// The status of a step whose call waits for that.
+    pub fn status(self) -> StepStatus {
+        match self {
+            Self::Approval | Self::Answer => StepStatus::AwaitingApproval,
+            Self::Plan | Self::Budget => StepStatus::Retrying,
+            Self::Callback => StepStatus::Waiting,
+        }
+    }
+
     /// Whether a person ends the wait.
     pub fn is_for_person(self) -> bool {
         matches!(self, Self::Approval | Self::Answer)

@@ -165,6 +165,43 @@ impl StepStatus {
         }
     }
 
+    /// One character for it in a terminal.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::Completed => "✓",
+            Self::Failed => "✗",
+            Self::Skipped => "○",
+            Self::Cancelled => "⊘",
+            Self::Revised => "~",
+            Self::Retrying => "↻",
+            Self::Running => "▶",
+            Self::Queued => "»",
+            Self::Waiting => "◷",
+            Self::Blocked => "!",
+            Self::AwaitingApproval => "?",
+            Self::Ready | Self::Pending => "·",
+        }
+    }
+
+    /// Its icon on the page: a path of SVG in a square of 16.
+    pub fn icon(self) -> &'static str {
+        match self {
+            Self::Pending => "M4 8h8",
+            Self::Blocked => "M4 4l8 8M4 12a5.7 5.7 0 1 1 8-8a5.7 5.7 0 0 1-8 8",
+            Self::Ready => "M5 3.5l7 4.5-7 4.5z",
+            Self::Queued => "M3.5 4.5h9M3.5 8h9M3.5 11.5h5",
+            Self::Running => "M8 2.5a5.5 5.5 0 1 1-5.5 5.5M8 5v3l2.2 1.6",
+            Self::Retrying => "M12.5 5.5A5.2 5.2 0 1 0 13 9M12.8 2.5v3.2H9.6",
+            Self::Waiting => "M4.5 2.5h7M4.5 13.5h7M5.5 2.5c0 4 5 7 5 11M10.5 2.5c0 4-5 7-5 11",
+            Self::AwaitingApproval => "M8 7.2a2.3 2.3 0 1 0 0-4.6a2.3 2.3 0 0 0 0 4.6M3.6 13.5a4.4 4.4 0 0 1 8.8 0",
+            Self::Completed => "M3.5 8.5l3 3 6-7",
+            Self::Failed => "M4.2 4.2l7.6 7.6M11.8 4.2l-7.6 7.6",
+            Self::Skipped => "M3.5 4l4.5 4-4.5 4M8 4l4.5 4L8 12",
+            Self::Cancelled => "M4.5 4.5h7v7h-7z",
+            Self::Revised => "M3.5 12.5l.8-3L10.7 3l2.3 2.3-6.4 6.4z",
+        }
+    }
+
     /// What it is counted under.
     pub fn progress_group(self) -> ProgressGroup {
         match self {

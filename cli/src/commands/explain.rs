@@ -6,7 +6,7 @@ use super::codes;
 use crate::args::ExplainArgs;
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
-use crate::output::{Palette, Tone, mark, plan_tone, step_tone};
+use crate::output::{Palette, Tone, plan_tone, step_tone};
 
 pub async fn run(context: &CommandContext, args: &ExplainArgs) -> CommandResult {
     let CommandContext { screen, client, .. } = context;
@@ -54,7 +54,7 @@ fn people(explanation: &Explanation, palette: Palette) -> String {
         let id = palette.tone(Tone::Bold, step.step_id.as_str());
         text.push_str(&format!(
             "\n{} {id}  {}\n",
-            palette.tone(tone, mark(step.status)),
+            palette.tone(tone, step.status.mark()),
             palette.tone(tone, step.status.as_str())
         ));
         for (depth, cause) in step.because.iter().enumerate() {

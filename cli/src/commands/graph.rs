@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::args::GraphForm;
 use crate::context::CommandContext;
 use crate::exit::Failed;
-use crate::output::{Palette, Table, Tone, cleanup_words, mark, motion_words, sanitize, step_tone};
+use crate::output::{Palette, Table, Tone, cleanup_words, motion_words, sanitize, step_tone};
 
 /// One step in the drawing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ pub fn tree(nodes: &[Node], palette: Palette) -> String {
         let remarks: Vec<String> = part.into_iter().chain(motion).chain(after).collect();
         table.row([
             format!("  {}", palette.tone(Tone::Dim, heading)),
-            palette.tone(step_tone(status), mark(status)),
+            palette.tone(step_tone(status), status.mark()),
             node.id.to_string(),
             node.label.clone(),
             palette.tone(Tone::Dim, remarks.join(", ")),

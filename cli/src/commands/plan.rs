@@ -14,7 +14,7 @@ use super::{approvals, bulk, cell, diff, fork, graph, preview, questions, revisi
 use crate::args::{Format, PlanCommand, PlanningArgs, Reasoned, ReplanArgs, TimeFormat};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
-use crate::output::{Screen, Table, Tone, cleanup_words, mark, plan_tone, seconds, step_tone, time, yaml};
+use crate::output::{Screen, Table, Tone, cleanup_words, plan_tone, seconds, step_tone, time, yaml};
 use crate::watch::{Patience, Source, constraint_view_line, left_alone, note, verdict_line, wait};
 
 pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResult {
@@ -260,7 +260,7 @@ fn step_table(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
             _ => short(&step.description),
         };
         let mut row = vec![
-            format!("  {}", palette.tone(step_tone(step.status), mark(step.status))),
+            format!("  {}", palette.tone(step_tone(step.status), step.status.mark())),
             step.id.to_string(),
             step.agent_type.to_string(),
             palette.tone(step_tone(step.status), step.status.as_str()),

@@ -9,7 +9,7 @@ use super::{approvals, checked_id, input, questions};
 use crate::args::{StepCommand, StepRef};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
-use crate::output::{Palette, Tone, mark, step_tone, yaml};
+use crate::output::{Palette, Tone, step_tone, yaml};
 
 pub async fn run(context: &CommandContext, command: StepCommand) -> CommandResult {
     match command {
@@ -74,7 +74,7 @@ fn head(step: &StepView, palette: Palette) -> String {
     let tone = step_tone(step.status);
     format!(
         "{} {}  {}",
-        palette.tone(tone, mark(step.status)),
+        palette.tone(tone, step.status.mark()),
         palette.tone(Tone::Bold, step.id.as_str()),
         palette.tone(tone, step.status.as_str())
     )

@@ -12,7 +12,7 @@ use std::io::{self, IsTerminal, Write};
 use goalmill_common::config::environment;
 use serde::Serialize;
 
-pub use palette::{Palette, Tone, mark, plan_tone, step_tone};
+pub use palette::{Palette, Tone, plan_tone, step_tone};
 pub use sanitize::sanitize;
 pub use step_words::{cleanup_words, motion_words};
 pub use table::Table;

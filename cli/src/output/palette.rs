@@ -73,24 +73,6 @@ fn group_tone(group: StatusGroup) -> Tone {
     }
 }
 
-/// One character for a step's status.
-pub fn mark(status: StepStatus) -> &'static str {
-    match status {
-        StepStatus::Completed => "✓",
-        StepStatus::Failed => "✗",
-        StepStatus::Skipped => "○",
-        StepStatus::Cancelled => "⊘",
-        StepStatus::Revised => "~",
-        StepStatus::Retrying => "↻",
-        StepStatus::Running => "▶",
-        StepStatus::Queued => "»",
-        StepStatus::Waiting => "◷",
-        StepStatus::Blocked => "!",
-        StepStatus::AwaitingApproval => "?",
-        StepStatus::Ready | StepStatus::Pending => "·",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

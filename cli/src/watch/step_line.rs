@@ -8,7 +8,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::board::{Board, Row};
 use super::note::{because, short, why};
-use crate::output::{Palette, Tone, cleanup_words, mark, seconds, step_tone};
+use crate::output::{Palette, Tone, cleanup_words, seconds, step_tone};
 
 /// Widest columns of step ids and agent types, in characters.
 const WIDTH_MAX: usize = 28;
@@ -154,7 +154,7 @@ fn labelled(
     let (ids, agents) = (board.widths.0.min(WIDTH_MAX), board.widths.1.min(WIDTH_MAX));
     let id = format!("{:<ids$}", step.as_str());
     let agent = format!("{:<agents$}", agent_type.as_str());
-    let mark = palette.tone(step_tone(status), mark(status));
+    let mark = palette.tone(step_tone(status), status.mark());
     let line = format!("  {mark} {id}  {}  {said}", palette.tone(Tone::Dim, agent));
     let part = board.row(step).and_then(|row| cleanup_words(row.spec.undoes.as_ref(), row.spec.always));
     match part {

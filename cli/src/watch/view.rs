@@ -12,7 +12,7 @@ use super::board::{Board, Row};
 use super::lines::{change_lines, ending};
 use super::note::short;
 use crate::exit::Failed;
-use crate::output::{Palette, Screen, cleanup_words, mark, sanitize, seconds};
+use crate::output::{Palette, Screen, cleanup_words, sanitize, seconds};
 
 /// Most running steps that are shown.
 const SPINNERS_MAX: usize = 12;
@@ -148,7 +148,7 @@ impl Spinners {
 fn under_way(row: &Row<'_>) -> String {
     let doing = match (row.status, row.waiting_since_ms, row.due_ms) {
         (StepStatus::Retrying, Some(since), Some(due)) => {
-            format!("{} waits {} for another try", mark(row.status), seconds(due.saturating_sub(since)))
+            format!("{} waits {} for another try", row.status.mark(), seconds(due.saturating_sub(since)))
         }
         (StepStatus::Queued, ..) => "waits for a worker".into(),
         _ => match (row.message, row.progress) {

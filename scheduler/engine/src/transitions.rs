@@ -1,10 +1,13 @@
 //! The transition tables: which event is allowed in which status, and the next status. Exhaustive: a new status or
 //! event is a compile error here.
 
-use goalmill_common::call::CallWaitKind;
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{HookDecision, PlanEvent, SkipCause, StepEvent};
 use goalmill_common::status::{PlanStatus, StepStatus};
+
+use crate::PlanState;
+use crate::graph::StepIndex;
+use crate::graph::open_dependencies::JoinState;
 
 /// Returns the next status of a step; `None` when `event` is not allowed in `status`.
 pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStatus> {
@@ -44,14 +47,7 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Undone(_) => unless_final(status, S::Pending),
         StepEvent::Measured(_) | StepEvent::CallRecorded(_) => from(status, &[S::Running], S::Running),
         StepEvent::CallsDiscarded(_) => from(status, &[S::Running, S::Waiting, S::AwaitingApproval], status),
-        StepEvent::Suspended(suspended) => {
-            let next = match suspended.call.wait.kind {
-                CallWaitKind::Approval | CallWaitKind::Answer => S::AwaitingApproval,
-                CallWaitKind::Plan | CallWaitKind::Budget => S::Retrying,
-                CallWaitKind::Callback => S::Waiting,
-            };
-            from(status, &[S::Running], next)
-        }
+        StepEvent::Suspended(suspended) => from(status, &[S::Running], suspended.call.wait.kind.status()),
         StepEvent::CallbackReceived(_) => from(status, &[S::Running, S::Waiting], status),
         StepEvent::Resumed(_) => from(status, &[S::AwaitingApproval, S::Retrying], S::Ready),
         StepEvent::WaitStarted(_) => from(status, &[S::Ready], S::Waiting),
@@ -65,6 +61,46 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         }
         StepEvent::Skipped(_) => unless_final(status, S::Skipped),
         StepEvent::Cancelled(_) => unless_final(status, S::Cancelled),
+    }
+}
+
+/// Whether a step has what an event needs besides the status of the step: a step starts only in a running plan, in a phase
+/// that has begun, and when its join is satisfied.
+pub(crate) fn has_what_it_needs(state: &PlanState, i: StepIndex, event: &StepEvent) -> bool {
+    let may_start = || state.join_state(i) == JoinState::Met && state.is_phase_open(i);
+    match event {
+        StepEvent::Ready => state.steps[i].status() != StepStatus::Pending || may_start(),
+        StepEvent::HookAsked(asked) => asked.point == HookPoint::OnStepComplete || may_start(),
+        StepEvent::HookDecided(decided) => state.steps[i].run().hooks().is_some_and(|asked| asked.id == decided.id),
+        StepEvent::ApprovalRequested(_) | StepEvent::QuestionAsked(_) => may_start(),
+        StepEvent::Blocked(_) => state.join_state(i) == JoinState::Impossible,
+        StepEvent::Expanded(_) => state.plan.step(i).for_each.is_some(),
+        StepEvent::Queued(_) => state.status == PlanStatus::Running && state.is_free(i),
+        // Logs of earlier builds undo an iteration twice that was sent again.
+        StepEvent::Undone(_) => state.plan.step(i).undoes.is_some(),
+        StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Removed(_)
+        | StepEvent::Approved(_)
+        | StepEvent::Answered(_)
+        | StepEvent::Recalled(_)
+        | StepEvent::Decomposed(_)
+        | StepEvent::Started(_)
+        | StepEvent::Progress(_)
+        | StepEvent::Measured(_)
+        | StepEvent::CallRecorded(_)
+        | StepEvent::CallsDiscarded(_)
+        | StepEvent::WaitStarted(_)
+        | StepEvent::Completed(_)
+        | StepEvent::Suspended(_)
+        | StepEvent::CallbackReceived(_)
+        | StepEvent::Resumed(_)
+        | StepEvent::Retrying(_)
+        | StepEvent::Iterated(_)
+        | StepEvent::Released(_)
+        | StepEvent::Failed(_)
+        | StepEvent::Skipped(_)
+        | StepEvent::Cancelled(_) => true,
     }
 }
 

@@ -137,7 +137,7 @@ fn vocabulary() -> String {
     out.push_str("export const STATUSES = {\n");
     let mut rows: Vec<(&str, String)> = Vec::new();
     let plans = PlanStatus::ALL.iter().map(|one| (one.as_str(), row(one.group(), one.is_final(), plan_icon(*one))));
-    let steps = StepStatus::ALL.iter().map(|one| (one.as_str(), row(one.group(), one.is_final(), step_icon(*one))));
+    let steps = StepStatus::ALL.iter().map(|one| (one.as_str(), row(one.group(), one.is_final(), one.icon())));
     let constraints = ConstraintStatus::ALL.iter().map(|one| {
         let (group, icon) = constraint(*one);
         (one.as_str(), row(group, false, icon))
@@ -236,46 +236,27 @@ fn count_colour(group: ProgressGroup) -> &'static str {
     }
 }
 
-/// Icons are paths in a square of 16.
-fn step_icon(status: StepStatus) -> &'static str {
-    match status {
-        StepStatus::Pending => "M4 8h8",
-        StepStatus::Blocked => "M4 4l8 8M4 12a5.7 5.7 0 1 1 8-8a5.7 5.7 0 0 1-8 8",
-        StepStatus::Ready => "M5 3.5l7 4.5-7 4.5z",
-        StepStatus::Queued => "M3.5 4.5h9M3.5 8h9M3.5 11.5h5",
-        StepStatus::Running => "M8 2.5a5.5 5.5 0 1 1-5.5 5.5M8 5v3l2.2 1.6",
-        StepStatus::Retrying => "M12.5 5.5A5.2 5.2 0 1 0 13 9M12.8 2.5v3.2H9.6",
-        StepStatus::Waiting => "M4.5 2.5h7M4.5 13.5h7M5.5 2.5c0 4 5 7 5 11M10.5 2.5c0 4-5 7-5 11",
-        StepStatus::AwaitingApproval => "M8 7.2a2.3 2.3 0 1 0 0-4.6a2.3 2.3 0 0 0 0 4.6M3.6 13.5a4.4 4.4 0 0 1 8.8 0",
-        StepStatus::Completed => "M3.5 8.5l3 3 6-7",
-        StepStatus::Failed => "M4.2 4.2l7.6 7.6M11.8 4.2l-7.6 7.6",
-        StepStatus::Skipped => "M3.5 4l4.5 4-4.5 4M8 4l4.5 4L8 12",
-        StepStatus::Cancelled => "M4.5 4.5h7v7h-7z",
-        StepStatus::Revised => "M3.5 12.5l.8-3L10.7 3l2.3 2.3-6.4 6.4z",
-    }
-}
-
 fn plan_icon(status: PlanStatus) -> &'static str {
     match status {
         PlanStatus::Planning => "M3 12.5l6-6M10.5 2.5v2M10.5 8v2M7 5.5H5M13.8 5.5h-1.2",
-        PlanStatus::AwaitingApproval => step_icon(StepStatus::AwaitingApproval),
-        PlanStatus::Running => step_icon(StepStatus::Running),
+        PlanStatus::AwaitingApproval => StepStatus::AwaitingApproval.icon(),
+        PlanStatus::Running => StepStatus::Running.icon(),
         PlanStatus::Replanning => "M3 5h8l-2-2M13 11H5l2 2",
         PlanStatus::Paused => "M5.5 4v8M10.5 4v8",
-        PlanStatus::Completed => step_icon(StepStatus::Completed),
+        PlanStatus::Completed => StepStatus::Completed.icon(),
         PlanStatus::Partial => "M3.5 8.5l2.3 2.3M7 10.5L12.5 4.5M10 12.5h3",
-        PlanStatus::Failed => step_icon(StepStatus::Failed),
-        PlanStatus::Cancelled => step_icon(StepStatus::Cancelled),
+        PlanStatus::Failed => StepStatus::Failed.icon(),
+        PlanStatus::Cancelled => StepStatus::Cancelled.icon(),
         PlanStatus::Rejected => "M3.5 8h9M8 2.8a5.2 5.2 0 1 0 0 10.4A5.2 5.2 0 0 0 8 2.8",
     }
 }
 
 fn constraint(status: ConstraintStatus) -> (StatusGroup, &'static str) {
     match status {
-        ConstraintStatus::Met => (StatusGroup::Good, step_icon(StepStatus::Completed)),
+        ConstraintStatus::Met => (StatusGroup::Good, StepStatus::Completed.icon()),
         ConstraintStatus::Low => (StatusGroup::Warn, "M8 3v6M8 12.2v.3"),
-        ConstraintStatus::Broken => (StatusGroup::Bad, step_icon(StepStatus::Failed)),
+        ConstraintStatus::Broken => (StatusGroup::Bad, StepStatus::Failed.icon()),
         ConstraintStatus::Relaxed => (StatusGroup::Warn, "M3.5 10c2-5 3 3 9-4"),
-        ConstraintStatus::NotMeasured => (StatusGroup::Idle, step_icon(StepStatus::Pending)),
+        ConstraintStatus::NotMeasured => (StatusGroup::Idle, StepStatus::Pending.icon()),
     }
 }

@@ -1,6 +1,5 @@
 //! Folds the events of a step.
 
-use goalmill_common::config::HookPoint;
 use goalmill_common::event::{Record, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::plan::OnFailure;
@@ -10,10 +9,9 @@ use super::counts::transition;
 use crate::ReplayError;
 use crate::budget::plan_size::{count_step, count_steps};
 use crate::graph::StepIndex;
-use crate::graph::open_dependencies::JoinState;
 use crate::revise;
 use crate::state::PlanState;
-use crate::transitions::step_transition;
+use crate::transitions::{has_what_it_needs, step_transition};
 
 pub(super) fn apply_step(
     state: &mut PlanState,
@@ -104,45 +102,11 @@ fn check_attempt(state: &PlanState, seq: u64, i: StepIndex, found: u32, event: &
     Err(ReplayError::Attempt { seq, event: event.type_name(), step, expected, found })
 }
 
-/// Checks that a step starts only in a running plan, in a phase that has begun, and when its join is satisfied.
+/// Checks that an event comes while the plan is active, and that what it needs besides is there.
 fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> Result<(), ReplayError> {
-    let may_start = || state.join_state(i) == JoinState::Met && state.is_phase_open(i);
-    let fits = match event {
-        StepEvent::Ready => state.steps[i].status() != StepStatus::Pending || may_start(),
-        StepEvent::HookAsked(asked) => asked.point == HookPoint::OnStepComplete || may_start(),
-        StepEvent::HookDecided(decided) => state.steps[i].run().hooks().is_some_and(|asked| asked.id == decided.id),
-        StepEvent::ApprovalRequested(_) | StepEvent::QuestionAsked(_) => may_start(),
-        StepEvent::Blocked(_) => state.join_state(i) == JoinState::Impossible,
-        StepEvent::Expanded(_) => state.plan.step(i).for_each.is_some(),
-        StepEvent::Queued(_) => state.status == PlanStatus::Running && state.is_free(i),
-        // Logs of earlier builds undo an iteration twice that was sent again.
-        StepEvent::Undone(_) => state.plan.step(i).undoes.is_some(),
-        StepEvent::Added(_)
-        | StepEvent::Modified(_)
-        | StepEvent::Removed(_)
-        | StepEvent::Approved(_)
-        | StepEvent::Answered(_)
-        | StepEvent::Recalled(_)
-        | StepEvent::Decomposed(_)
-        | StepEvent::Started(_)
-        | StepEvent::Progress(_)
-        | StepEvent::Measured(_)
-        | StepEvent::CallRecorded(_)
-        | StepEvent::CallsDiscarded(_)
-        | StepEvent::WaitStarted(_)
-        | StepEvent::Completed(_)
-        | StepEvent::Suspended(_)
-        | StepEvent::CallbackReceived(_)
-        | StepEvent::Resumed(_)
-        | StepEvent::Retrying(_)
-        | StepEvent::Iterated(_)
-        | StepEvent::Released(_)
-        | StepEvent::Failed(_)
-        | StepEvent::Skipped(_)
-        | StepEvent::Cancelled(_) => true,
-    };
     let active = matches!(state.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
     // A person may reject the plan, or skip steps of it, before it runs.
     let is_before = event.abandons_attempt() && state.status == PlanStatus::AwaitingApproval;
-    if fits && (active || is_before) { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
+    let fits = (active || is_before) && has_what_it_needs(state, i, event);
+    if fits { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
 }

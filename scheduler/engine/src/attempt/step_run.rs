@@ -70,11 +70,7 @@ impl StepRun {
             Self::Running { .. } => StepStatus::Running,
             Self::Waiting { .. } => StepStatus::Waiting,
             Self::Retrying { .. } => StepStatus::Retrying,
-            Self::Suspended(suspended) => match suspended.call.wait.kind {
-                CallWaitKind::Approval | CallWaitKind::Answer => StepStatus::AwaitingApproval,
-                CallWaitKind::Plan | CallWaitKind::Budget => StepStatus::Retrying,
-                CallWaitKind::Callback => StepStatus::Waiting,
-            },
+            Self::Suspended(suspended) => suspended.call.wait.kind.status(),
             Self::Ended { how, .. } => match how {
                 StepEnd::Completed(_) => StepStatus::Completed,
                 StepEnd::Failed => StepStatus::Failed,

@@ -114,7 +114,7 @@ impl FamilyQueue {
                 FamilyRequest::Start { plan, submit } => self.start(plans, plan, submit),
                 FamilyRequest::Grow { plan, grown } => grow(plans, &plan, grown),
                 FamilyRequest::ReportEvent { plan, id } => {
-                    report_event(plans, &plan, &id).into_iter().rev().for_each(|told| self.requests.push_front(told));
+                    report_event(plans, &plan, &id).into_iter().rev().for_each(|give| self.requests.push_front(give));
                     None
                 }
                 FamilyRequest::ClaimEvent { plan, name, key, refused } => {
