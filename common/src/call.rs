@@ -77,7 +77,7 @@ pub struct CallWait {
     /// With `plan`: the plan to run, in any accepted spelling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Json>,
-    /// With `plan`: what its steps read as `goal.metadata.inputs`.
+    /// With `plan`: what its steps read as `inputs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Json>,
     /// With `budget`: the most that the call may use up.

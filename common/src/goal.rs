@@ -65,7 +65,19 @@ pub struct Goal {
     pub metadata: Map<String, Value>,
 }
 
+/// The field of a goal's `metadata` that has the inputs of its plan: expressions see them as `inputs`.
+pub const INPUTS: &str = "inputs";
+
 impl Goal {
+    /// The names of the inputs of its plan; `None` when they are no object.
+    pub fn input_names(&self) -> Option<Vec<String>> {
+        match self.metadata.get(INPUTS) {
+            None | Some(Value::Null) => Some(Vec::new()),
+            Some(Value::Object(inputs)) => Some(inputs.keys().cloned().collect()),
+            Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => None,
+        }
+    }
+
     /// Whether it says that it is of the type that a rule or a domain is for; `custom:tea` calls for those of `tea`.
     pub fn is_of_type(&self, name: &str) -> bool {
         let own = self.goal_type.strip_prefix(CUSTOM).and_then(|rest| rest.strip_prefix(':'));

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::command::Request;
+use crate::goal::INPUTS;
 use crate::id::{EntryId, Namespace, is_id};
 use crate::json_comments::skip_json_comments;
 use crate::problem::{ErrorCode, Issue, Problem};
@@ -38,6 +39,8 @@ pub struct Submission {
     pub kind: SubmissionKind,
     /// JSON (or YAML, for a plan): the goal or the plan.
     pub data: String,
+    /// JSON (or YAML): inputs of the plan besides those in `data`.
+    pub inputs: Option<String>,
     /// W3C trace context, when the caller gave one.
     pub traceparent: Option<String>,
     /// The only namespace that it may be for: that of the stream that it came by. None for the common stream.
@@ -87,6 +90,9 @@ impl Submission {
             ("source".into(), self.source.clone().into_bytes()),
             ("type".into(), kind.into()),
         ];
+        if let Some(inputs) = &self.inputs {
+            fields.push((INPUTS.into(), inputs.clone().into_bytes()));
+        }
         if let Some(traceparent) = &self.traceparent {
             fields.push(("traceparent".into(), traceparent.clone().into_bytes()));
         }
@@ -115,6 +121,7 @@ impl Submission {
             let detail = format!("`source` has more than {SOURCE_BYTES_MAX} bytes");
             reading.issue("TEXT_TOO_LONG", "source", &detail, "name the submitter only");
         }
+        let inputs = reading.optional(INPUTS);
         let traceparent = reading.optional("traceparent");
         if let Some(name) = reading.optional(NAMESPACE_FIELD).filter(|name| !is_id(name)) {
             let detail = format!("`{}` is not the name of a namespace", shorten(&name, 64));
@@ -124,7 +131,7 @@ impl Submission {
         let id = id.unwrap_or_else(|| first_entry(entry, fields).to_string());
         match content {
             Some((kind, data)) if reading.issues.is_empty() => {
-                Ok(Self { id, source, kind, data, traceparent, namespace })
+                Ok(Self { id, source, kind, data, inputs, traceparent, namespace })
             }
             _ => Err(BadSubmission { id: qualify(namespace.as_ref(), &id), problem: no_submission(reading.issues) }),
         }

@@ -113,6 +113,7 @@ impl PlanningSteps {
             source: SOURCE.into(),
             kind: SubmissionKind::Plan,
             data: data.to_string(),
+            inputs: None,
             traceparent: None,
             namespace: question.goal.namespace.clone(),
         }

@@ -7,7 +7,7 @@ use goalmill_common::clock::rfc3339;
 use goalmill_common::command::{Planned, Submit, content_fingerprint};
 use goalmill_common::constraint::constraints;
 use goalmill_common::event::SubmissionEntry;
-use goalmill_common::goal::{Goal, START_MS_MAX};
+use goalmill_common::goal::{Goal, INPUTS, START_MS_MAX};
 use goalmill_common::id::{EntryId, Namespace};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
@@ -26,11 +26,6 @@ use serde_json::{Map, Value};
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
 use crate::stored_plans::{PlanScope, resolve_uses};
-
-/// The field of `metadata` that has the inputs of a plan.
-pub(crate) const INPUTS: &str = "inputs";
-/// The place of the inputs in a document.
-pub(crate) const INPUTS_POINTER: &str = "/goal/metadata/inputs";
 
 /// A valid, routed plan and its goal.
 pub(crate) struct ParsedPlan {
@@ -68,14 +63,28 @@ pub(crate) async fn read_document(
     format: Format,
     kind: SubmissionKind,
 ) -> Result<SubmittedDocument, Problem> {
+    read_with_inputs(scheduler, (text, None), format, kind).await
+}
+
+/// The same, with a text that has more inputs for the plan.
+async fn read_with_inputs(
+    scheduler: &Arc<Scheduler>,
+    (text, inputs): (Bytes, Option<String>),
+    format: Format,
+    kind: SubmissionKind,
+) -> Result<SubmittedDocument, Problem> {
     let scheduler = scheduler.clone();
     let (name, code) = match kind {
         SubmissionKind::Goal => ("goal", ErrorCode::InvalidGoal),
         SubmissionKind::Plan => ("plan", ErrorCode::InvalidPlan),
     };
-    let bytes = text.len();
+    let bytes = text.len() + inputs.as_ref().map_or(0, String::len);
     run_blocking_if_large(bytes, move || {
-        let draft = parse_draft(&scheduler, &text, format, code)?;
+        let mut draft = parse_draft(&scheduler, &text, format, code)?;
+        if let Some(inputs) = inputs {
+            document::add_inputs(&mut draft, read_inputs(&scheduler, &inputs)?);
+            document::check_size(&draft, &scheduler.settings.limits).map_err(|issues| issues_problem(code, issues))?;
+        }
         let fingerprint = content_fingerprint(name, &draft);
         Ok(SubmittedDocument { draft, bytes, may_use: may_use(&text), fingerprint })
     })
@@ -91,11 +100,11 @@ pub(crate) async fn parse_submission(
     submission: Submission,
 ) -> Result<Submit, Problem> {
     let id = submission.answer_id();
-    let Submission { id: _, source, kind, data, traceparent, namespace } = submission;
+    let Submission { id: _, source, kind, data, inputs, traceparent, namespace } = submission;
     if traceparent.as_deref().is_some_and(|text| !is_traceparent(text)) {
         return Err(invalid_traceparent());
     }
-    let document = read_document(scheduler, Bytes::from(data), Format::Auto, kind).await?;
+    let document = read_with_inputs(scheduler, (Bytes::from(data), inputs), Format::Auto, kind).await?;
     let fingerprint = document.fingerprint.clone();
     let (mut goal, plan, warnings) = match kind {
         SubmissionKind::Goal => {
@@ -118,6 +127,18 @@ pub(crate) async fn parse_submission(
     Ok(Submit { goal, plan, submission: id, fingerprint, entry, source, parent: None, traceparent, fork: None })
 }
 
+/// Reads the field `inputs` of an entry.
+fn read_inputs(scheduler: &Scheduler, text: &str) -> Result<Map<String, Value>, Problem> {
+    match parse_draft(scheduler, text.as_bytes(), Format::Auto, ErrorCode::InvalidEntry)? {
+        Value::Object(inputs) => Ok(inputs),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            let hint = "write one object, such as `{\"city\": \"Paris\"}`";
+            let issue = document::issue("WRONG_TYPE", "/inputs", "the inputs are not an object", hint);
+            Err(issues_problem(ErrorCode::InvalidEntry, vec![issue]))
+        }
+    }
+}
+
 /// Parses, validates and routes a plan.
 pub(crate) async fn parse_plan(
     scheduler: &Arc<Scheduler>,
@@ -131,11 +152,7 @@ pub(crate) async fn parse_plan(
         let live = scheduler.directory.live();
         let now_ms = Some(scheduler.clock.now_ms());
         let rules = Rules { policy: &scheduler.policy, live: live.as_deref(), now_ms, ..Rules::default() };
-        let mut parsed = parse_plan_with(&scheduler, draft, &rules)?;
-        if let Some(planned) = &parsed.planned {
-            give_inputs(&mut parsed.goal, &planned.plan)?;
-        }
-        Ok(parsed)
+        parse_plan_with(&scheduler, draft, &rules, InputsKnown::Now)
     })
     .await
 }
@@ -170,7 +187,7 @@ pub(crate) async fn preview_plan(
         let catalogue = scheduler.directory.catalogue();
         let now_ms = Some(scheduler.clock.now_ms());
         let rules = Rules { policy: &scheduler.policy, now_ms, ..Rules::submitted(&catalogue) };
-        let parsed = parse_plan_with(&scheduler, draft, &rules)?;
+        let parsed = parse_plan_with(&scheduler, draft, &rules, InputsKnown::IfGiven)?;
         Ok(match parsed.planned {
             Some(planned) => validate::preview(planned, Some(&catalogue)),
             None => Preview { valid: true, warnings: parsed.notes, ..Preview::refused(Vec::new()) },
@@ -230,7 +247,33 @@ fn located(converted: &ConvertedDocument, problem: Problem) -> Problem {
     problem.with_errors(errors)
 }
 
-fn parse_plan_with(scheduler: &Scheduler, mut draft: Value, rules: &Rules<'_>) -> Result<ParsedPlan, Problem> {
+/// When the inputs of a plan are known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InputsKnown {
+    /// It is submitted.
+    Now,
+    /// It is previewed: if it has some, it has all.
+    IfGiven,
+    /// It is stored.
+    Later,
+}
+
+impl InputsKnown {
+    fn are_of(self, goal: &Goal) -> bool {
+        match self {
+            Self::Now => true,
+            Self::IfGiven => goal.metadata.contains_key(INPUTS),
+            Self::Later => false,
+        }
+    }
+}
+
+fn parse_plan_with(
+    scheduler: &Scheduler,
+    mut draft: Value,
+    rules: &Rules<'_>,
+    inputs: InputsKnown,
+) -> Result<ParsedPlan, Problem> {
     if formats::is_workflow(&draft) {
         match formats::workflow_plan(&draft) {
             Some(plan) => draft = plan,
@@ -240,7 +283,7 @@ fn parse_plan_with(scheduler: &Scheduler, mut draft: Value, rules: &Rules<'_>) -
             }
         }
     }
-    let (goal, valid, hands_on) = validate_plan_draft(scheduler, draft, rules)?;
+    let (goal, valid, hands_on) = validate_plan_draft(scheduler, draft, rules, inputs)?;
     // A stored plan may have been converted when it was stored.
     let hands_on = hands_on || goal.metadata.contains_key(STORED_PLAN) || uses_stored_plan(valid.plan());
     let route = |plan: &mut Plan| {
@@ -264,7 +307,7 @@ fn uses_stored_plan(plan: &Plan) -> bool {
 /// Validates a plan that is stored. Its agents may come later.
 pub(crate) fn validate_stored(scheduler: &Scheduler, draft: Value) -> Result<(Goal, Plan), Problem> {
     let rules = Rules { policy: &scheduler.policy, ..Rules::default() };
-    let (goal, valid, _) = validate_plan_draft(scheduler, draft, &rules)?;
+    let (goal, valid, _) = validate_plan_draft(scheduler, draft, &rules, InputsKnown::Later)?;
     Ok((goal, valid.into_plan()))
 }
 
@@ -273,36 +316,29 @@ fn validate_plan_draft(
     scheduler: &Scheduler,
     draft: Value,
     rules: &Rules<'_>,
+    inputs: InputsKnown,
 ) -> Result<(Goal, ValidPlan, bool), Problem> {
     let limits = &scheduler.settings.limits;
     let mut converted =
         formats::convert_plan(draft, limits).map_err(|issues| issues_problem(ErrorCode::InvalidPlan, issues))?;
-    let goal = match document::split_goal(&converted.document) {
+    let mut goal = match document::split_goal(&converted.document) {
         Some(goal) => validate_goal(scheduler, &goal).map_err(|problem| located(&converted, problem))?,
         None => Goal::default(),
     };
     let now_ms = scheduler.clock.now_ms();
     let rules = &Rules {
         constraints: constraints(&goal.constraints),
+        inputs: if inputs.are_of(&goal) { goal.input_names() } else { None },
         seconds_left: goal.deadline_ms.map(|ms| ms.saturating_sub(now_ms) as f64 / 1_000.0),
         ..rules.clone()
     };
     let valid = validate::validate_plan_by(&converted.document, limits, rules)
         .map_err(|issues| issues_problem(ErrorCode::InvalidPlan, converted.locate(issues)))?;
+    if inputs.are_of(&goal) {
+        validate::give_inputs(&mut goal, valid.plan())
+            .map_err(|issues| issues_problem(ErrorCode::InvalidPlan, issues))?;
+    }
     Ok((goal, valid.with_notes(std::mem::take(&mut converted.notes)), converted.hands_on))
-}
-
-/// Checks the inputs that the goal has for its plan, and adds the defaults of their schema.
-fn give_inputs(goal: &mut Goal, plan: &Plan) -> Result<(), Problem> {
-    let Some(schema) = &plan.input_schema else { return Ok(()) };
-    let given = goal.metadata.remove(INPUTS).unwrap_or_else(|| Value::Object(Map::new()));
-    let inputs = validate::with_defaults(schema, given);
-    let issues: Vec<Issue> = validate::check_inputs(schema, &inputs)
-        .into_iter()
-        .map(|issue| Issue { pointer: format!("{INPUTS_POINTER}{}", issue.pointer), ..issue })
-        .collect();
-    goal.metadata.insert(INPUTS.into(), inputs);
-    if issues.is_empty() { Ok(()) } else { Err(issues_problem(ErrorCode::InvalidPlan, issues)) }
 }
 
 fn parse_draft(scheduler: &Scheduler, text: &[u8], format: Format, code: ErrorCode) -> Result<Value, Problem> {

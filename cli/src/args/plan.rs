@@ -131,6 +131,9 @@ pub enum PlanCommand {
     Validate {
         /// A plan as YAML or JSON; `-` for standard input.
         file: String,
+        /// An input of the plan, as for `run`; without any, only their names are checked, by `input_schema`.
+        #[arg(long, value_name = "NAME=VALUE")]
+        input: Vec<String>,
     },
     /// Plans a goal, prices it and shows the plan; runs nothing.
     Preview {

@@ -50,6 +50,9 @@ pub struct SubmitArgs {
     /// A value of the state that a workflow of plan actions refers to: `user_goal=…`.
     #[arg(long, value_name = "NAME=VALUE", requires = "file")]
     pub state: Vec<String>,
+    /// An input of the plan, JSON or else a text: `city=Paris`; or `@FILE` with several, YAML or JSON. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub input: Vec<String>,
     /// A success criterion; may be given more than once.
     #[arg(long, value_name = "TEXT")]
     pub criterion: Vec<String>,
@@ -96,7 +99,7 @@ pub struct SubmitArgs {
 pub struct RunArgs {
     /// The plan; `-` for standard input. Where there is no such file, a stored plan: `trip`, its newest version, or `trip@3`.
     pub file: String,
-    /// An input of the plan: JSON, or else a text; may be repeated.
+    /// An input of the plan, JSON or else a text: `city=Paris`; or `@FILE` with several, YAML or JSON. May be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     pub input: Vec<String>,
     /// Checks, routes and prices the plan; runs nothing.

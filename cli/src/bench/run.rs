@@ -154,6 +154,7 @@ impl Bench {
             source: "urn:goalmill:bench".into(),
             kind: SubmissionKind::Plan,
             data: serde_json::to_string(plan).expect("a plan always has a JSON text"),
+            inputs: None,
             traceparent: None,
             namespace: None,
         }

@@ -1,6 +1,7 @@
 //! `plan diff`: compares two plans or two revisions.
 
 use goalmill_common::clock::parse_rfc3339;
+use goalmill_common::goal::INPUTS;
 use goalmill_common::id::PlanId;
 use goalmill_common::limits::Limits;
 use goalmill_common::number::whole_u64;
@@ -50,6 +51,8 @@ struct End {
     /// From acceptance to the end, or to the last change.
     seconds: f64,
     confidence: f64,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    inputs: Value,
 }
 
 #[derive(Debug, Serialize)]
@@ -150,6 +153,7 @@ fn side(loaded: &LoadedPlan) -> Side {
         tokens: plan.usage.tokens,
         seconds: ms(until).saturating_sub(ms(&plan.created_at)) as f64 / 1_000.0,
         confidence: loaded.view.confidence,
+        inputs: loaded.view.goal.metadata.get(INPUTS).cloned().unwrap_or_default(),
     };
     Side {
         plan: plan.plan_id.to_string(),
@@ -214,6 +218,9 @@ fn people(difference: &Difference, palette: Palette) -> String {
         row("tokens", &|side| end(side, &|end| end.tokens.to_string()));
         row("time", &|side| end(side, &|end| seconds(whole_u64(end.seconds * 1_000.0))));
         row("confidence", &|side| end(side, &|end| format!("{:.2}", end.confidence)));
+        if [a, b].iter().any(|side| side.end.as_ref().is_some_and(|end| !end.inputs.is_null())) {
+            row("inputs", &|side| end(side, &|end| value(&end.inputs)));
+        }
     }
     let mut text = table.render(palette, "");
     if added.is_empty() && removed.is_empty() && modified.is_empty() {

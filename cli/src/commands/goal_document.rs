@@ -1,11 +1,12 @@
 //! The goal that is submitted: of a text or a file, with the flags.
 
 use goalmill_client::Document;
-use goalmill_common::json_limits;
+use goalmill_common::goal::INPUTS;
 use goalmill_common::number::milliseconds;
 use serde_json::{Map, Value, json};
 
 use super::input;
+use super::plan_inputs::{json_or_text, name_and_value, plan_inputs};
 use crate::args::SubmitArgs;
 use crate::exit::{Exit, Failed};
 
@@ -29,6 +30,9 @@ pub(super) fn goal_of(args: &SubmitArgs, document: Option<&Document>, now_ms: u6
         constraints.add("demo_fault", Value::Object(faults));
     }
     constraints.put(&mut goal);
+    let mut inputs = object(&mut goal, INPUTS)?;
+    inputs.extend(plan_inputs(&args.input)?);
+    put(&mut goal, INPUTS, inputs);
     let mut budget = object(&mut goal, "budget")?;
     if let Some(cost) = args.max_cost {
         budget.insert("cost".into(), json!(cost));
@@ -49,19 +53,6 @@ pub(super) fn goal_of(args: &SubmitArgs, document: Option<&Document>, now_ms: u6
         goal.insert("deadline_ms".into(), json!(now_ms.saturating_add(in_ms)));
     }
     Ok(Value::Object(goal))
-}
-
-/// The parts of a flag of the form `name=value`.
-///
-/// - `what`: what the flag gives.
-pub(super) fn name_and_value<'t>(what: &str, text: &'t str) -> Result<(&'t str, &'t str), Failed> {
-    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    parts.ok_or_else(|| Failed::new(Exit::Usage, format!("the {what} `{text}` is not of the form `name=value`")))
-}
-
-/// The value of a flag: JSON, or else a text.
-pub(super) fn json_or_text(value: &str) -> Value {
-    json_limits::parse(value).unwrap_or_else(|_| json!(value))
 }
 
 /// The goal of the text, or of the file.

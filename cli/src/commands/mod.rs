@@ -21,6 +21,7 @@ pub mod input;
 mod logs;
 mod model_check;
 mod plan;
+mod plan_inputs;
 mod planner;
 pub mod preview;
 mod questions;

@@ -2,11 +2,13 @@
 
 use goalmill_client::PlanQuery;
 use goalmill_common::clock::{Clock, parse_rfc3339};
+use goalmill_common::goal::INPUTS;
 use goalmill_common::layout::CleanupPart;
 use goalmill_common::number::milliseconds;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::stored_plan::STORED_PLAN;
 use goalmill_common::view::{Page, PlanSummary, PlanView, StepView};
+use goalmill_plan::document;
 use serde_json::{Map, Value, json};
 
 use super::results::{show_results, show_status};
@@ -44,7 +46,7 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
             screen.show(&view, view.summary.plan_id.as_str(), |_| view_text(&view, clock, screen))?;
         }
         PlanCommand::Show { plan, form } => graph::show(context, &plan, form).await?,
-        PlanCommand::Validate { file } => return super::validate::run(context, &file).await,
+        PlanCommand::Validate { file, input } => return super::validate::run(context, &file, &input).await,
         PlanCommand::Preview { goal, planning } => return preview_goal(context, &goal, &planning).await,
         PlanCommand::Approve(args) => return approvals::approve(context, &args).await,
         PlanCommand::Edit(args) => return approvals::edit(context, &args).await,
@@ -92,7 +94,11 @@ async fn replan(context: &CommandContext, args: &ReplanArgs) -> Result<(), Faile
 /// Prints a plan as a document for `goalmill run`.
 async fn export(context: &CommandContext, plan: &str) -> CommandResult {
     let CommandContext { screen, client, .. } = context;
-    let plan = client.graph(&client.resolve(plan).await?).await?;
+    let id = client.resolve(plan).await?;
+    let mut plan = client.graph(&id).await?;
+    if let Some(Value::Object(inputs)) = client.plan(&id).await?.goal.metadata.get(INPUTS) {
+        document::add_inputs(&mut plan, inputs.clone());
+    }
     match screen.format {
         Format::Table | Format::Wide | Format::Name => screen.text(&yaml(&plan))?,
         Format::Json | Format::Jsonl | Format::Yaml | Format::None => screen.show(&plan, "", |_| String::new())?,

@@ -17,7 +17,8 @@ use goalmill_plan::formats;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::goal_document::{goal_of, json_or_text, name_and_value, object, put};
+use super::goal_document::{goal_of, object, put};
+use super::plan_inputs::{plan_inputs, with_inputs};
 use super::results::show_results;
 use super::{checked_id, input, preview, source_lines};
 use crate::args::{Format, PlanningArgs, RunArgs, SubmitArgs, WaitArgs};
@@ -56,12 +57,15 @@ pub async fn goal(context: &CommandContext, args: &SubmitArgs) -> CommandResult 
 
 /// Submits a plan.
 pub async fn plan(context: &CommandContext, args: &RunArgs) -> CommandResult {
-    let inputs = name_values(&args.input)?;
+    let inputs = plan_inputs(&args.input)?;
     if let Some(plan) = stored_plan(&args.file) {
         return run_stored(context, args, &plan, &inputs).await;
     }
-    let plan = with_inputs(with_planning(input::document(&args.file)?, &args.planning)?, inputs)?;
-    run_plan(context, &args.wait, args.dry_run, &args.file, &plan).await
+    let source = input::document(&args.file)?;
+    let plan = with_planning(&source, &args.planning)?;
+    // Without any, a preview takes them for not known yet.
+    let plan = if inputs.is_empty() && !args.dry_run { plan } else { with_inputs(plan, inputs) };
+    run_plan(context, &args.wait, args.dry_run, (&args.file, &source), &plan).await
 }
 
 /// The stored plan that is named where there is no file of this name.
@@ -85,35 +89,12 @@ async fn run_stored(
     if args.dry_run {
         let stored = context.client.stored_plan(plan).await?;
         let document = Document { text: stored.document.to_string(), media: "application/json" };
+        let document = with_inputs(document, inputs.clone());
         return preview(context, &context.client.validate(&document).await?);
     }
     let key = submission_key(&args.wait)?;
     let accepted = context.client.run_stored_plan(plan, inputs, &key).await?;
     follow(context, &args.wait, &accepted, Source::Api(context.client.clone())).await
-}
-
-/// The values of flags of the form `name=value`: JSON, or else texts.
-fn name_values(flags: &[String]) -> Result<Map<String, Value>, Failed> {
-    let pair = |text: &String| {
-        let (name, value) = name_and_value("input", text)?;
-        Ok((name.to_owned(), json_or_text(value)))
-    };
-    flags.iter().map(pair).collect()
-}
-
-/// The plan with these inputs in the metadata of its goal.
-fn with_inputs(plan: Document, inputs: Map<String, Value>) -> Result<Document, Failed> {
-    if inputs.is_empty() {
-        return Ok(plan);
-    }
-    let Some((mut document, mut goal)) = split_goal(&plan) else { return Ok(plan) };
-    let mut metadata = object(&mut goal, "metadata")?;
-    let mut all = object(&mut metadata, "inputs")?;
-    all.extend(inputs);
-    put(&mut metadata, "inputs", all);
-    put(&mut goal, "metadata", metadata);
-    document.insert("goal".into(), Value::Object(goal));
-    Ok(Document { text: Value::Object(document).to_string(), media: "application/json" })
 }
 
 /// The fields of a plan and its goal; `None` when it cannot be read: the server says what is wrong with it.
@@ -140,15 +121,18 @@ async fn plan_file(context: &CommandContext, args: &SubmitArgs, file: &str, plan
         let message = format!("`{file}` is a plan, and `{flag}` is for goals");
         return Err(Failed::new(Exit::Usage, message).help("set the value under `goal` in the plan"));
     }
-    let plan = with_planning(Document { text: plan.text.clone(), media: plan.media }, &args.planning)?;
-    run_plan(context, &args.wait, args.dry_run, file, &plan).await
+    let source = plan;
+    let plan = with_planning(source, &args.planning)?;
+    let plan = if args.input.is_empty() { plan } else { with_inputs(plan, plan_inputs(&args.input)?) };
+    run_plan(context, &args.wait, args.dry_run, (file, source), &plan).await
 }
 
+/// - `file`: the name of the file, and what is in it.
 async fn run_plan(
     context: &CommandContext,
     wait: &WaitArgs,
     is_dry: bool,
-    file: &str,
+    (file, source): (&str, &Document),
     plan: &Document,
 ) -> CommandResult {
     if is_dry {
@@ -156,7 +140,7 @@ async fn run_plan(
     }
     submit(context, wait, SubmissionKind::Plan, plan, &Value::Null)
         .await
-        .map_err(|failed| at_file(failed, file, &plan.text))
+        .map_err(|failed| at_file(failed, file, &source.text))
 }
 
 /// Whether a document is a plan, also one of another planner.
@@ -185,13 +169,13 @@ fn goal_flag(args: &SubmitArgs) -> Option<&'static str> {
 }
 
 /// The plan with the given planning parameters in its goal.
-fn with_planning(plan: Document, args: &PlanningArgs) -> Result<Document, Failed> {
+fn with_planning(plan: &Document, args: &PlanningArgs) -> Result<Document, Failed> {
     let mut parameters = Map::new();
     args.set(&mut parameters);
     if parameters.is_empty() {
-        return Ok(plan);
+        return Ok(plan.clone());
     }
-    let Some((mut document, mut goal)) = split_goal(&plan) else { return Ok(plan) };
+    let Some((mut document, mut goal)) = split_goal(plan) else { return Ok(plan.clone()) };
     let mut planning = object(&mut goal, "planning")?;
     planning.extend(parameters);
     put(&mut goal, "planning", planning);
@@ -240,7 +224,8 @@ async fn submit(
             let broker = connect(url).await?;
             let (source, traceparent, id) = (SOURCE.into(), traceparent(), key.clone());
             let namespace = context.client.namespace();
-            let submission = Submission { id, source, kind, data: data.text.clone(), traceparent, namespace };
+            let submission =
+                Submission { id, source, kind, data: data.text.clone(), inputs: None, traceparent, namespace };
             let accepted = submit_by_stream(&broker, &submission, args.timeout.unwrap_or(ANSWER)).await?;
             (accepted, Source::Log(broker))
         }

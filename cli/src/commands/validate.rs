@@ -1,21 +1,25 @@
 //! `plan validate`: validates a plan locally, or on a named server, which also routes it.
 
 use goalmill_common::command::Planned;
-use goalmill_common::goal::Goal;
+use goalmill_common::goal::{Goal, INPUTS};
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::Preview;
 use goalmill_plan::document::{self, Format};
 use goalmill_plan::formats;
-use goalmill_plan::validate;
+use goalmill_plan::validate::{self, Rules};
 
 use super::config::settings;
+use super::plan_inputs::{plan_inputs, with_inputs};
 use super::{input, preview, source_lines};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit};
 
-pub async fn run(context: &CommandContext, file: &str) -> CommandResult {
-    let document = input::document(file)?;
+/// - `inputs`: flags that give inputs.
+pub async fn run(context: &CommandContext, file: &str, inputs: &[String]) -> CommandResult {
+    let source = input::document(file)?;
+    let document = source.clone();
+    let document = if inputs.is_empty() { document } else { with_inputs(document, plan_inputs(inputs)?) };
     let preview = if context.asked {
         context.client.validate(&document).await?
     } else {
@@ -30,7 +34,7 @@ pub async fn run(context: &CommandContext, file: &str) -> CommandResult {
         preview
     };
     preview::show(&context.screen, &preview)?;
-    for place in source_lines::excerpts(file, &document.text, &preview.issues) {
+    for place in source_lines::excerpts(file, &source.text, &preview.issues) {
         context.screen.note(format!("  ┌ {place}"));
     }
     Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput })
@@ -68,10 +72,17 @@ pub(super) fn check_document(text: &[u8], limits: &Limits) -> Result<Checked, Ve
         }
     }
     let mut converted = formats::convert_plan(draft, limits)?;
-    if let Some(goal) = document::split_goal(&converted.document) {
-        validate::goal(&goal, limits).map_err(|issues| converted.locate(issues))?;
+    let mut goal = match document::split_goal(&converted.document) {
+        Some(goal) => validate::goal(&goal, limits).map_err(|issues| converted.locate(issues))?,
+        None => Goal::default(),
+    };
+    let is_given = goal.metadata.contains_key(INPUTS);
+    let rules = Rules { inputs: goal.input_names().filter(|_| is_given), ..Rules::default() };
+    let valid =
+        validate::validate_plan_by(&converted.document, limits, &rules).map_err(|issues| converted.locate(issues))?;
+    if is_given {
+        validate::give_inputs(&mut goal, valid.plan())?;
     }
-    let valid = validate::validate_plan(&converted.document, limits).map_err(|issues| converted.locate(issues))?;
     let planned = valid.with_notes(std::mem::take(&mut converted.notes)).without_routing().submitted();
     Ok(Checked::Plan(Box::new(planned)))
 }

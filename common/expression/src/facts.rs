@@ -65,7 +65,7 @@ pub struct ComparedOperands {
 pub struct Facts {
     pub refs: Vec<StepRef>,
     pub paths: Vec<SeenPath>,
-    /// Names that it uses besides `goal` and `steps`.
+    /// Names that it uses of those that it may use besides.
     pub locals: Vec<String>,
     pub comparisons: Vec<ComparedOperands>,
 }
@@ -78,7 +78,8 @@ impl Facts {
 
 /// Examines a text with `{{ … }}`; also checks that it is well formed.
 ///
-/// - `names`: what it may use besides `goal` and `steps`: `inputs` in the key of a cache, `item` in a map.
+/// - `names`: what it may use besides `goal`, `inputs` and `steps`, such as `item` in a map; `inputs`, where they are those
+///   of a step.
 pub fn examine(text: &str, names: &[&str]) -> Result<Facts, ExpressionError> {
     if is_plain(text) {
         return Ok(Facts::default());
@@ -89,7 +90,7 @@ pub fn examine(text: &str, names: &[&str]) -> Result<Facts, ExpressionError> {
 
 /// Examines a bare expression, as `when` has it; also checks that it is well formed.
 ///
-/// - `names`: what it may use besides `goal` and `steps`.
+/// - `names`: as for [`examine`].
 pub fn examine_condition(text: &str, names: &[&str]) -> Result<Facts, ExpressionError> {
     let text = crate::bare(text)?;
     crate::scan_bare(text, names)?;

@@ -1,7 +1,7 @@
 //! One language, a closed part of Jinja, evaluated with limits on work and size.
 //!
 //! - In a plan: `{{ steps.flights.outputs.best.price }}` in inputs, `when: steps.a.outputs.hits > 0`. Such an expression
-//!   sees `goal` and the steps that it names, nothing else: which ones, its text alone tells. What was rendered is never
+//!   sees `goal`, `inputs` and the steps that it names, nothing else: which ones, its text alone tells. What was rendered is never
 //!   rendered again.
 //! - In prompts, rules, system prompts of agents and the executor `transform`, with the values that the caller gives
 //!   ([`Evaluator`]).
@@ -148,16 +148,7 @@ pub fn render_text(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<Str
     Render::new(scope, limits, limits.fuel_max).whole_text(text, &scan_seeing(text, &scope.names())?)
 }
 
-/// Renders the key of a cache: the scope has the step's own inputs.
-pub fn render_key(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<String, ExpressionError> {
-    if is_plain(text) {
-        return Ok(text.to_owned());
-    }
-    let names = [&scope.names()[..], &["inputs"]].concat();
-    Render::new(scope, limits, limits.fuel_max).whole_text(text, &scan_seeing(text, &names)?)
-}
-
-/// Whether a cache's key speaks of the step's own inputs; a text that is not well formed does not.
+/// Whether a text speaks of inputs; a text that is not well formed does not.
 pub fn sees_inputs(text: &str) -> bool {
     !is_plain(text) && scan::template(text, SeenNames::Plan).is_ok_and(|scan| scan.uses_inputs)
 }
@@ -193,7 +184,7 @@ fn bare(text: &str) -> Result<&str, ExpressionError> {
     }
 }
 
-/// - `names`: what the text may use besides `goal` and `steps`.
+/// - `names`: what the text may use besides `goal`, `inputs` and `steps`.
 fn scan_seeing(text: &str, names: &[&str]) -> Result<Scan, ExpressionError> {
     let scan = scan::plan_template(text, names, false)?;
     if scan.is_path {
@@ -222,6 +213,7 @@ fn check_names(used: std::collections::HashSet<String>, scan: &Scan, allowed: &[
         let seen = match name.as_str() {
             "steps" => !scan.refs.is_empty(),
             "goal" => scan.uses_goal,
+            "inputs" => scan.uses_inputs,
             "now" => scan.uses_now,
             other => allowed.contains(&other),
         };
@@ -229,7 +221,8 @@ fn check_names(used: std::collections::HashSet<String>, scan: &Scan, allowed: &[
             let hint = hints::word_instead_of(&name).map_or_else(
                 || match only_in(&name) {
                     Some(place) => place.to_owned(),
-                    None => "expressions see `goal` and `steps`, a step id with a dash as `steps['a-b']`".to_owned(),
+                    None => "expressions see `goal`, `inputs` and `steps`, a step id with a dash as `steps['a-b']`"
+                        .to_owned(),
                 },
                 |write| format!("write `{write}`"),
             );

@@ -35,7 +35,7 @@ pub(crate) fn passed_on(list: &[Token<'_>], locals: &[String]) -> Option<Vec<Str
 
 /// The parts of a path as far as the text tells them, and where they end.
 ///
-/// - `locals`: names that begin a path besides `steps` and `goal`.
+/// - `locals`: names that begin a path besides `steps`, `goal` and `inputs`.
 pub(crate) fn path_parts(list: &[Token<'_>], locals: &[String]) -> Option<(Vec<String>, usize)> {
     let Some(Token::Name(root)) = list.first() else { return None };
     if !is_root(root, locals) {
@@ -56,7 +56,7 @@ pub(crate) fn path_parts(list: &[Token<'_>], locals: &[String]) -> Option<(Vec<S
 }
 
 fn is_root(name: &str, locals: &[String]) -> bool {
-    matches!(name, "steps" | "goal") || locals.iter().any(|local| local == name)
+    matches!(name, "steps" | "goal" | "inputs") || locals.iter().any(|local| local == name)
 }
 
 /// Refuses numbers that 64 bits do not hold: they would be rounded.

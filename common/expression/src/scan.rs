@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 16;
 /// Which names a text may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SeenNames {
-    /// Those of a plan: `goal` and `steps.ID`.
+    /// Those of a plan: `goal`, `inputs` and `steps.ID`.
     #[default]
     Plan,
     /// Those that the caller gives values.
@@ -29,7 +29,7 @@ pub(crate) enum SeenNames {
 /// A path that a text names: `steps.a.outputs.rows`, up to the first part that the text does not tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenPath {
-    /// `steps` or `goal`, and the names after it.
+    /// `steps`, `goal` or `inputs`, and the names after it.
     pub parts: Vec<String>,
     /// Whether the path may end early: a `default` or `is defined` follows.
     pub has_default: bool,
@@ -57,7 +57,7 @@ pub(crate) struct Scan {
     pub uses_goal: bool,
     /// Whether the time is spoken of.
     pub uses_now: bool,
-    /// Whether the step's own inputs are spoken of; only cache keys see them.
+    /// Whether inputs are spoken of: those of the plan, or in some places those of a step.
     pub uses_inputs: bool,
     pub has_loop: bool,
     /// Whether there is only one expression and it is a path, such as `steps.a.outputs.x`: certainly well formed.
@@ -82,7 +82,7 @@ pub(crate) fn template(text: &str, names: SeenNames) -> Result<Scan, ExpressionE
 
 /// Scans a text of a plan.
 ///
-/// - `locals`: names that it may use besides `goal` and `steps`.
+/// - `locals`: names that it may use besides `goal`, `inputs` and `steps`.
 /// - `with_comparisons`: whether comparisons are collected.
 pub(crate) fn plan_template(text: &str, locals: &[&str], with_comparisons: bool) -> Result<Scan, ExpressionError> {
     template_with(text, Scan { with_comparisons, locals: owned(locals), ..Scan::default() })

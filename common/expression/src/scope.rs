@@ -1,11 +1,12 @@
-//! The scope of an expression: the goal, and the steps its text names.
+//! The scope of an expression: the goal, the inputs of the plan, and the steps its text names.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::blob_ref;
 use goalmill_common::clock::rfc3339;
 use goalmill_common::failure::Failure;
-use goalmill_common::goal::Goal;
+use goalmill_common::goal::{Goal, INPUTS};
 use goalmill_common::json::{Json, json_bytes};
 use goalmill_common::status::StepStatus;
 use goalmill_common::suggest::nearest;
@@ -35,7 +36,6 @@ pub struct ScopedStep<'a> {
 pub struct Scope<'a> {
     goal: &'a Goal,
     steps: &'a dyn Fn(&str) -> Option<ScopedStep<'a>>,
-    inputs: Option<&'a Json>,
     payloads: Option<&'a Payloads>,
     locals: &'a [(&'a str, Json)],
     now_ms: u64,
@@ -45,13 +45,7 @@ pub struct Scope<'a> {
 impl<'a> Scope<'a> {
     /// - `steps`: finds a step by its id.
     pub fn new(goal: &'a Goal, steps: &'a dyn Fn(&str) -> Option<ScopedStep<'a>>) -> Self {
-        Self { goal, steps, inputs: None, payloads: None, locals: &[], now_ms: 0, meter: Metered::default() }
-    }
-
-    /// The same, with a step's own inputs, for the key of its cache.
-    #[must_use]
-    pub fn with_inputs(self, inputs: Option<&'a Json>) -> Self {
-        Self { inputs, ..self }
+        Self { goal, steps, payloads: None, locals: &[], now_ms: 0, meter: Metered::default() }
     }
 
     /// The same, with stored payloads that are loaded.
@@ -60,7 +54,7 @@ impl<'a> Scope<'a> {
         Self { payloads, ..self }
     }
 
-    /// The same, with values of other names, such as the `item` of a map.
+    /// The same, with values of other names, such as the `item` of a map; `inputs`, where they are those of a step.
     #[must_use]
     pub fn with_locals(self, locals: &'a [(&'a str, Json)]) -> Self {
         Self { locals, ..self }
@@ -97,8 +91,22 @@ impl<'a> Scope<'a> {
         self.locals.iter().map(|(name, _)| *name).collect()
     }
 
-    fn local(&self, name: &str) -> Option<&'a Json> {
-        self.locals.iter().find(|(local, _)| *local == name).map(|(_, value)| value)
+    /// The value of a name other than `steps` and `goal`.
+    fn named(&self, name: &str) -> Option<Cow<'a, Json>> {
+        match self.locals.iter().find(|(local, _)| *local == name) {
+            Some((_, value)) => Some(Cow::Borrowed(value)),
+            None if name == INPUTS => {
+                Some(Cow::Owned(self.goal.metadata.get(INPUTS).map(Json::of).unwrap_or_default()))
+            }
+            None => None,
+        }
+    }
+
+    /// What a text uses besides `steps`, `goal` and `now`.
+    fn used<'n>(&self, scan: &'n Scan) -> impl Iterator<Item = (&'n str, Cow<'a, Json>)> {
+        let names: BTreeSet<&str> =
+            scan.used_locals.iter().map(String::as_str).chain(scan.uses_inputs.then_some(INPUTS)).collect();
+        names.into_iter().filter_map(|name| Some((name, self.named(name)?)))
     }
 
     pub(crate) fn knows(&self, step: &str) -> bool {
@@ -109,16 +117,15 @@ impl<'a> Scope<'a> {
     pub(crate) fn bytes(&self, scan: &Scan) -> usize {
         let bytes = |step: &str| (self.steps)(step)?.outputs.map(|outputs| outputs.text().len());
         let steps: BTreeSet<&str> = scan.refs.iter().map(|seen| seen.step.as_str()).collect();
-        let inputs = self.inputs.filter(|_| scan.uses_inputs).map_or(0, |inputs| inputs.text().len());
-        let locals = scan.used_locals.iter().filter_map(|name| self.local(name)).map(|value| value.text().len());
-        steps.into_iter().filter_map(bytes).sum::<usize>() + inputs + locals.sum::<usize>()
+        let named = self.used(scan).map(|(_, value)| value.text().len());
+        steps.into_iter().filter_map(bytes).sum::<usize>() + named.sum::<usize>()
     }
 
     /// What a path ends at, as it stands in the log: a stored payload is its reference. `None`: the path ends early.
     pub(crate) fn stored_value(&self, parts: &[String]) -> Option<JsonValue> {
         let (root, rest) = match parts.split_first()? {
             (root, rest) if root == "goal" => (serde_json::to_value(self.goal).ok()?, rest),
-            (root, rest) if root != "steps" => (self.local(root)?.value(), rest),
+            (root, rest) if root != "steps" => (self.named(root)?.value(), rest),
             (_, rest) => {
                 let (id, rest) = rest.split_first()?;
                 let step = (self.steps)(id)?;
@@ -197,11 +204,8 @@ impl<'a> Scope<'a> {
         if scan.uses_now {
             seen.push(("now", Value::from(rfc3339(self.now_ms))));
         }
-        if let Some(inputs) = self.inputs.filter(|_| scan.uses_inputs) {
-            seen.push(("inputs", resolver.value(inputs, &["inputs"])));
-        }
-        for (name, value) in self.locals.iter().filter(|(name, _)| scan.used_locals.iter().any(|used| used == name)) {
-            seen.push((*name, resolver.value(value, &[*name])));
+        for (name, value) in self.used(scan) {
+            seen.push((name, resolver.value(&value, &[name])));
         }
         Ok((Value::from_pairs(seen), resolver.used))
     }
@@ -278,7 +282,7 @@ impl Resolver<'_> {
 
     /// Whether a path of the text leads to the place, through it, or ends above it.
     fn is_read(&self, path: &[String]) -> bool {
-        path[0] == "inputs" || self.scan.paths.iter().any(|seen| seen.parts.iter().zip(path).all(|(a, b)| a == b))
+        self.scan.paths.iter().any(|seen| seen.parts.iter().zip(path).all(|(a, b)| a == b))
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) fn list(writes: bool) -> Vec<Tool> {
     let goal = json!({
         "goal": {"type": "string", "description": "What is to be done, in one or more sentences."},
         "constraints": {"type": "object", "description": "Limits by name, such as {\"budget\": \"2000 USD\", \"deadline\": \"2027-05-01\"}."},
+        "inputs": {"type": "object", "description": "Values that the plan works with, by name."},
         "success_criteria": {"type": "array", "items": {"type": "string"}, "description": "When the goal is reached."},
         "planner": {"type": "string", "description": "The planner that is asked first: rules, htn, llm or tools."},
     });
@@ -163,6 +164,8 @@ struct GoalArguments {
     #[serde(default)]
     constraints: Map<String, Value>,
     #[serde(default)]
+    inputs: Map<String, Value>,
+    #[serde(default)]
     success_criteria: Vec<String>,
     planner: Option<String>,
     #[serde(default)]
@@ -180,9 +183,10 @@ impl GoalArguments {
             planning.insert("require_approval".into(), json!(true));
         }
         let mut goal = Map::from_iter([("description".to_owned(), json!(self.goal))]);
-        for (name, value) in [("constraints", json!(self.constraints)), ("planning", Value::Object(planning))] {
-            if value.as_object().is_some_and(|map| !map.is_empty()) {
-                goal.insert(name.into(), value);
+        let objects = [("constraints", &self.constraints), ("inputs", &self.inputs), ("planning", &planning)];
+        for (name, value) in objects {
+            if !value.is_empty() {
+                goal.insert(name.into(), Value::Object(value.clone()));
             }
         }
         if !self.success_criteria.is_empty() {

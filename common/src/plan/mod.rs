@@ -36,7 +36,7 @@ pub struct Plan {
     /// Most steps in flight; no limit when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// JSON Schema of the inputs that it takes as `goal.metadata.inputs`; `default` of its properties stands for missing
+    /// JSON Schema of the inputs that it takes; `default` of its properties stands for missing
     /// ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Json>,

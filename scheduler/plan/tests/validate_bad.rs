@@ -167,7 +167,8 @@ fn cases() -> Vec<Case> {
         ("a bad plan inside a plan inside a plan", step(json!({"plan": {"steps": [{"id": "b", "plan": [{"id": "c", "plan": [{"id": "x", "needs": ["y"]}]}]}]}})), &[("UNKNOWN_DEPENDENCY", "/steps/0/plan/steps/0/plan/0/plan/0/needs/0")]),
         ("nothing to do inside", step(json!({"plan": []})), &[("EMPTY_PLAN", "/steps/0/plan")]),
         ("a plan inside another kind", step(json!({"kind": "llm", "plan": {"steps": [{"id": "x"}]}})), &[("INVALID_VALUE", "/steps/0/plan")]),
-        ("inputs that look at inputs", step(json!({"inputs": {"x": 1, "y": "{{ inputs.x }}"}})), &[("INVALID_EXPRESSION", "/steps/0/inputs/y")]),
+        ("an input that the step around the plan does not give", step(json!({"plan": [{"id": "b", "inputs": {"y": "{{ inputs.x }}"}}]})), &[("INPUT_MISSING", "/steps/0/plan/0/inputs/y")]),
+        ("an input that the schema does not have", json!({"input_schema": {"properties": {"city": {}}}, "steps": [{"id": "a", "inputs": {"y": "{{ inputs.citty }}"}}]}), &[("INPUT_UNKNOWN", "/steps/0/inputs/y")]),
         ("a cache whose key is no text", step(json!({"cache": {"key": ["k"]}})), &[("WRONG_TYPE", "/steps/0/cache/key")]),
         ("an approval of the wrong type", step(json!({"approve": "yes"})), &[("WRONG_TYPE", "/steps/0/approve")]),
         ("everything at once", json!({"steps": [{"id": "a b", "timeout": 0}, {"id": "b", "needs": ["nope"], "retry": -1, "x": 1}], "strategy": 1}), &[

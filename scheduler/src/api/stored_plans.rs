@@ -9,8 +9,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::content_fingerprint;
+use goalmill_common::goal::INPUTS;
 use goalmill_common::id::Namespace;
-use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::stored_plan::{
     NAME_CHARS_MAX, REF_FORM, Retirement, STORED_PLAN, StoredPlanRef, StoredPlanVersion, StoredPlanView, is_name,
 };
@@ -27,13 +28,13 @@ use super::{Api, wait_preference};
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
 use crate::stored_plans::{PlanScope, StoredPlans, resolve_uses};
-use crate::submission::{self, INPUTS, INPUTS_POINTER, ParsedPlan, SubmittedDocument};
+use crate::submission::{self, ParsedPlan, SubmittedDocument};
 
 /// The body of `run`.
 #[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunStoredBody {
-    /// What the plan works with: it sees them as `goal.metadata.inputs`.
+    /// What the plan works with: its expressions see them as `inputs`.
     #[serde(default)]
     inputs: Map<String, Value>,
 }
@@ -180,9 +181,12 @@ async fn run(
     let stored = StoredPlans::new(&api.scheduler, &namespace).get_current(plan).await.inspect_err(count_refused)?;
     let bytes = stored.document.to_string().len() + body.len();
     let scope = PlanScope { namespace, sees_all: false };
-    let document = SubmittedDocument::of_stored(run_draft(&stored, inputs), bytes);
-    let parsed = submission::parse_plan(&api.scheduler, document, &scope).await;
-    let parsed = parsed.map_err(at_inputs).inspect_err(count_refused)?;
+    let draft = run_draft(&stored, inputs);
+    document::check_size(&draft, &api.scheduler.settings.limits)
+        .map_err(|issues| submission::issues_problem(ErrorCode::InvalidPlan, issues))
+        .inspect_err(count_refused)?;
+    let document = SubmittedDocument::of_stored(draft, bytes);
+    let parsed = submission::parse_plan(&api.scheduler, document, &scope).await.inspect_err(count_refused)?;
     let ParsedPlan { goal, planned, notes } = parsed;
     let warnings = planned.as_ref().map_or(notes, |planned| planned.warnings.clone());
     let begun = start_submission(api, principal, sent, goal, planned).await?;
@@ -197,14 +201,11 @@ fn run_draft(stored: &StoredPlanVersion, inputs: Map<String, Value>) -> Value {
         Some(Value::String(description)) => Map::from_iter([("description".to_owned(), description.into())]),
         _ => Map::from_iter([("description".to_owned(), stored.view.name.as_str().into())]),
     };
-    let mut metadata = match goal.remove("metadata") {
-        Some(Value::Object(metadata)) => metadata,
-        _ => Map::new(),
-    };
-    let own = metadata.remove(INPUTS);
-    let mut all = own.and_then(|own| own.as_object().cloned()).unwrap_or_default();
+    let object = |value| if let Some(Value::Object(fields)) = value { fields } else { Map::new() };
+    let mut all = object(goal.remove(INPUTS));
     all.extend(inputs);
-    metadata.insert(INPUTS.into(), Value::Object(all));
+    goal.insert(INPUTS.into(), Value::Object(all));
+    let mut metadata = object(goal.remove("metadata"));
     metadata.insert(STORED_PLAN.into(), stored.view.reference().to_string().into());
     goal.insert("metadata".into(), Value::Object(metadata));
     let mut fields = match draft {
@@ -213,19 +214,9 @@ fn run_draft(stored: &StoredPlanVersion, inputs: Map<String, Value>) -> Value {
             Map::from_iter([("steps".to_owned(), steps)])
         }
     };
-    fields.retain(|key, _| !matches!(key.as_str(), "query" | "job"));
+    fields.retain(|key, _| !matches!(key.as_str(), "query" | "job" | INPUTS));
     fields.insert("goal".into(), Value::Object(goal));
     Value::Object(fields)
-}
-
-/// Lets the places of a problem lead into the body of `run`, where they are about its inputs.
-fn at_inputs(problem: Problem) -> Problem {
-    let errors = problem.errors.iter().map(|issue| match issue.pointer.strip_prefix(INPUTS_POINTER) {
-        Some(rest) => Issue { pointer: format!("/{INPUTS}{rest}"), ..issue.clone() },
-        None => issue.clone(),
-    });
-    let errors = errors.collect();
-    problem.with_errors(errors)
 }
 
 async fn retire(api: &Api, principal: &Principal, plan: &StoredPlanRef, body: &Bytes) -> Result<Response, ApiError> {
@@ -279,11 +270,11 @@ mod tests {
         let given = || Map::from_iter([("city".to_owned(), json!("Oslo"))]);
         let steps = json!([{"id": "a"}]);
         let run = run_draft(&stored(steps.clone()), given());
-        let metadata = json!({"inputs": {"city": "Oslo"}, "stored_plan": "trip@3"});
-        assert_eq!(run, json!({"steps": steps, "goal": {"description": "trip", "metadata": metadata}}));
-        let own = json!({"description": "go", "metadata": {"inputs": {"city": "Rome", "days": 2}}});
-        let run = run_draft(&stored(json!({"steps": steps, "query": own})), given());
-        assert_eq!(run["goal"]["metadata"]["inputs"], json!({"city": "Oslo", "days": 2}));
+        let goal = json!({"description": "trip", "inputs": {"city": "Oslo"}, "metadata": {"stored_plan": "trip@3"}});
+        assert_eq!(run, json!({"steps": steps, "goal": goal}));
+        let own = json!({"city": "Rome", "days": 2});
+        let run = run_draft(&stored(json!({"steps": steps, "query": {"description": "go"}, "inputs": own})), given());
+        assert_eq!(run["goal"]["inputs"], json!({"city": "Oslo", "days": 2}));
         assert_eq!((&run["goal"]["description"], run.get("query")), (&json!("go"), None));
     }
 }

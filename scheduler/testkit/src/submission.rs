@@ -33,14 +33,19 @@ pub fn prepare_submission(
     let start_ms = start_of(test);
     let (goal, planned) = match (plan, &test.goal) {
         (Some(plan), _) => {
-            let plan = with_stored_plans(plan, stored, limits)?;
+            let mut plan = with_stored_plans(plan, stored, limits)?;
+            document::add_inputs(&mut plan, test.inputs.clone());
             let (goal, planned) = validated_plan(plan, start_ms, limits)?;
             (goal, Some(planned))
         }
-        (None, Some(goal)) => (validate::goal(goal, limits)?, None),
+        (None, Some(goal)) => {
+            let mut goal = goal.clone();
+            document::add_inputs(&mut goal, test.inputs.clone());
+            (validate::goal(&goal, limits)?, None)
+        }
         (None, None) => (Goal::default(), None),
     };
-    Ok(submission(with_inputs(goal, test, start_ms), planned))
+    Ok(submission(with_start(goal, start_ms), planned))
 }
 
 pub(crate) fn submission(goal: Goal, plan: Option<Planned>) -> Submit {
@@ -57,11 +62,8 @@ pub(crate) fn submission(goal: Goal, plan: Option<Planned>) -> Submit {
     }
 }
 
-/// The goal with the inputs of the test, and with a start that is a time.
-fn with_inputs(mut goal: Goal, test: &PlanTest, start_ms: u64) -> Goal {
-    if !test.inputs.is_empty() {
-        goal.metadata.insert("inputs".into(), Value::Object(test.inputs.clone()));
-    }
+/// The goal with a start that is a time.
+fn with_start(mut goal: Goal, start_ms: u64) -> Goal {
     if let Some(start_in_ms) = goal.start_in_ms.take() {
         goal.start_at_ms = Some(start_ms.saturating_add(start_in_ms));
     }
@@ -110,18 +112,20 @@ fn with_stored_plans(mut draft: Value, stored: &BTreeMap<String, Value>, limits:
 /// Validates a plan as a scheduler does when it is submitted; no agents are known yet.
 fn validated_plan(draft: Value, now_ms: u64, limits: &Limits) -> Result<(Goal, Planned), Vec<Issue>> {
     let mut converted = formats::convert_plan(draft, limits)?;
-    let goal = match document::split_goal(&converted.document) {
+    let mut goal = match document::split_goal(&converted.document) {
         Some(goal) => validate::goal(&goal, limits).map_err(|issues| converted.locate(issues))?,
         None => Goal::default(),
     };
     let rules = Rules {
         constraints: constraints(&goal.constraints),
+        inputs: goal.input_names(),
         seconds_left: goal.deadline_ms.map(|ms| ms.saturating_sub(now_ms) as f64 / 1_000.0),
         ..Rules::default()
     };
     let valid = validate::validate_plan_by(&converted.document, limits, &rules)
         .map_err(|issues| converted.locate(issues))?
         .with_notes(std::mem::take(&mut converted.notes));
+    validate::give_inputs(&mut goal, valid.plan())?;
     if let Some(at) = valid.plan().steps.iter().position(|step| step.kind.needs_worker() && step.agent_type.is_open()) {
         return Err(vec![Issue {
             code: "UNROUTABLE".into(),

@@ -47,7 +47,7 @@ pub struct PlanTest {
     pub plans: BTreeMap<String, PlanSource>,
     /// A goal in place of a plan; the planner `rules` makes its plan.
     pub goal: Option<Value>,
-    /// What steps read as `goal.metadata.inputs`.
+    /// What expressions read as `inputs`.
     pub inputs: Map<String, Value>,
     /// When the plan is submitted, RFC 3339; by default `2027-01-04T09:00:00Z`, a Monday.
     pub start: Option<String>,

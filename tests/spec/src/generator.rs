@@ -280,8 +280,8 @@ impl Generator {
             inputs.insert("round".into(), "{{ iteration }}".into());
         }
         if self.reads_inputs {
-            let read = ["inputs.n", "stored_plan"][usize::from(self.one_in(4))];
-            inputs.insert("given".into(), format!("{{{{ goal.metadata.{read} }}}}").into());
+            let read = ["inputs.n", "goal.metadata.stored_plan"][usize::from(self.one_in(4))];
+            inputs.insert("given".into(), format!("{{{{ {read} }}}}").into());
         }
         step.insert("inputs".into(), inputs.into());
         if is_cached {

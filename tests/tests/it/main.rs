@@ -48,6 +48,7 @@ mod outside_events;
 mod overview;
 mod own_executor;
 mod parts;
+mod plan_inputs;
 mod plan_tests;
 mod plans;
 mod prefixes;

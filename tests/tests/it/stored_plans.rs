@@ -22,7 +22,7 @@ const TRIPS: &str = "/v1/stored-plans/trip";
 fn trip(word: &str) -> Value {
     let properties = json!({"city": {"type": "string"}, "days": {"type": "integer", "default": 3}});
     let schema = json!({"type": "object", "properties": properties, "required": ["city"]});
-    let text = format!("{word} {{{{ goal.metadata.inputs.city }}}} {{{{ goal.metadata.inputs.days }}}}");
+    let text = format!("{word} {{{{ inputs.city }}}} {{{{ inputs.days }}}}");
     json!({"description": "A trip", "input_schema": schema, "steps": [step("go", "echo", &[], json!({"to": text}))]})
 }
 
@@ -218,7 +218,7 @@ async fn the_command_line_puts_runs_compares_and_retires() -> Result<()> {
     assert!(listed.contains("too far"), "{listed}");
     assert!(dev.says(&["plan", "list", "--stored"], 0)?.contains("trip@2"));
     let document = dev.says(&["plan", "get", "--stored", "trip"], 0)?;
-    assert!(document.contains("to {{ goal.metadata.inputs.city }}") && !document.contains("back"), "{document}");
+    assert!(document.contains("to {{ inputs.city }}") && !document.contains("back"), "{document}");
     std::fs::write(&file, document)?;
     assert_eq!(dev.says(&["run", &path, "--input", "city=Bern", "--wait", "-o", "name"], 0)?.lines().count(), 1);
     dev.says(&["plan", "get", "--stored", "no such plan"], 2)?;

@@ -96,6 +96,7 @@ async fn play(env: Arc<Environment>, plan: Arc<ScriptedPlan>, shards: u16, begin
         source: "sim".into(),
         kind: SubmissionKind::Plan,
         data: document.to_string(),
+        inputs: None,
         traceparent: None,
         namespace: None,
     };

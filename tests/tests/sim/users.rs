@@ -45,7 +45,8 @@ pub async fn submit(env: Arc<Environment>, rng: Rng, shards: u16, number: u64, b
         (SubmissionKind::Plan, serde_json::to_string(&plan).expect("a plan always has a JSON text"))
     };
     let id = format!("wish-{number}");
-    let submission = Submission { id, source: "sim".into(), kind, data, traceparent: None, namespace: None };
+    let submission =
+        Submission { id, source: "sim".into(), kind, data, inputs: None, traceparent: None, namespace: None };
     let twice = rng.permille(150);
     pause(begin_ms).await;
     follow(&link, &submission, shards, twice).await

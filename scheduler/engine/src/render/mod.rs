@@ -8,6 +8,7 @@ pub(crate) mod payloads;
 
 use goalmill_common::event::PlanEnded;
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::INPUTS;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{ForEach, Step, StepWait};
@@ -86,7 +87,7 @@ impl<'s> StepExpressions<'s> {
             let what = "the inputs cannot be rendered";
             let names = self.own_names(undone)?;
             let sent = undone.map(|work| work.last);
-            let within = ScopeParts { locals: &names, reader: Some(reader), sent, ..ScopeParts::default() };
+            let within = ScopeParts { locals: &names, reader: Some(reader), sent };
             self.evaluate(within, |scope| expression::render(inputs, scope, limits), what)?
         };
         Ok(with_answer(state, i, rendered))
@@ -141,8 +142,10 @@ impl<'s> StepExpressions<'s> {
             self.evaluate(within, question, &what("the question"))
         });
         let cache_key = spec.cache.as_ref().map(|cache| {
-            let within = ScopeParts { inputs: Some(&inputs), locals, ..ScopeParts::default() };
-            let key = |scope: &Scope<'_>| expression::render_key(&cache.key, scope, limits);
+            let mut names = vec![(INPUTS, inputs.clone())];
+            names.extend_from_slice(locals);
+            let within = ScopeParts { locals: &names, ..ScopeParts::default() };
+            let key = |scope: &Scope<'_>| expression::render_text(&cache.key, scope, limits);
             self.evaluate(within, key, &what("the key of the cache"))
         });
         let mut wait = spec.wait.clone();
@@ -199,9 +202,9 @@ impl<'s> StepExpressions<'s> {
     /// Renders the key of a step's cache; the key may use the rendered inputs.
     pub(crate) fn key(self, text: &str) -> Result<String, Unrendered> {
         let what = format!("`{text}` cannot be rendered");
-        let inputs = if expression::sees_inputs(text) { Some(self.inputs()?) } else { None };
-        let within = ScopeParts { inputs: inputs.as_ref(), ..ScopeParts::default() };
-        self.evaluate(within, |scope| expression::render_key(text, scope, self.limits), &what)
+        let names = if expression::sees_inputs(text) { vec![(INPUTS, self.inputs()?)] } else { Vec::new() };
+        let within = ScopeParts { locals: &names, ..ScopeParts::default() };
+        self.evaluate(within, |scope| expression::render_text(text, scope, self.limits), &what)
     }
 
     /// Evaluates the step's condition; a step without one is true.
@@ -282,7 +285,7 @@ impl<'s> StepExpressions<'s> {
             None if step.status().is_in_flight() => step.queued_ms(),
             None => self.now_ms,
         };
-        let scope = scope.with_inputs(within.inputs).with_locals(within.locals).with_now(now_ms);
+        let scope = scope.with_locals(within.locals).with_now(now_ms);
         evaluate(&scope).map_err(|e| {
             if e.code == PAYLOAD_NEEDED {
                 return Unrendered::Needs(e.payloads);
@@ -293,11 +296,9 @@ impl<'s> StepExpressions<'s> {
     }
 }
 
-/// What an expression sees besides the goal and the steps.
+/// What an expression sees besides the goal, its inputs and the steps.
 #[derive(Clone, Copy, Default)]
 struct ScopeParts<'a> {
-    /// The step's own inputs.
-    inputs: Option<&'a Json>,
     locals: &'a [(&'a str, Json)],
     /// The step that loads stored payloads, when it is another one.
     reader: Option<StepIndex>,

@@ -179,7 +179,11 @@ fn validate(
     rules: Option<&Rules<'_>>,
 ) -> Result<ValidPlan, Vec<Issue>> {
     let (document, unrouted) = document(state, delta);
-    let valid = rules.map_or_else(|| validate_plan(&document, limits), |by| validate_plan_by(&document, limits, by));
+    let rules = rules.map(|rules| Rules { inputs: state.accepted.goal.input_names(), ..rules.clone() });
+    let valid = match &rules {
+        Some(rules) => validate_plan_by(&document, limits, rules),
+        None => validate_plan(&document, limits),
+    };
     match valid {
         Ok(valid) if unrouted.is_empty() => Ok(valid),
         Ok(_) => Err(unrouted),

@@ -11,20 +11,22 @@ mod validation_context;
 
 use std::borrow::Cow;
 
+use goalmill_common::goal::INPUTS;
+use goalmill_common::json::json_bytes;
 use goalmill_common::json_comments::{blank_json_comments, looks_like_json};
 use goalmill_common::json_limits;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde::de::DeserializeSeed;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub(crate) use document_path::{DocumentPath, shorten};
 pub(crate) use duration::{Unit, milliseconds};
 pub(crate) use fields::{Field, Fields, Table, canonical, count, duration, snake, text, wrong_type};
 pub(crate) use time::{DocumentZone, ZONE_ALIASES, time};
-pub(crate) use validation_context::ValidationContext;
 #[cfg(test)]
 pub(crate) use validation_context::seen_places;
+pub(crate) use validation_context::{InputsRead, ValidationContext};
 
 use crate::formats::join_stream;
 use tree::{Reading, Tree};
@@ -102,16 +104,40 @@ pub fn split_goal(draft: &Value) -> Option<Value> {
     }
     if let Value::Object(fields) = &mut goal {
         for (name, value) in beside {
-            fields.entry(name).or_insert_with(|| value.clone());
+            match (fields.get_mut(name), value) {
+                (Some(Value::Object(own)), Value::Object(more)) if name == INPUTS => own.extend(more.clone()),
+                (Some(_), _) => {}
+                (None, _) => drop(fields.insert(name.into(), value.clone())),
+            }
         }
     }
     Some(goal)
 }
 
+/// Checks the size of a document that was put together.
+pub fn check_size(draft: &Value, limits: &Limits) -> Result<(), Vec<Issue>> {
+    if json_bytes(draft) > limits.plan_bytes_max { Err(vec![too_large(limits)]) } else { Ok(()) }
+}
+
+/// Adds inputs to those that a plan or a goal has; one of the same name is replaced.
+pub fn add_inputs(draft: &mut Value, inputs: Map<String, Value>) {
+    if draft.is_array() {
+        *draft = json!({ "steps": draft.take() });
+    } else if draft.is_string() {
+        *draft = json!({ "description": draft.take() });
+    }
+    let own = draft.as_object_mut().map(|fields| fields.entry(INPUTS).or_insert_with(|| json!({})));
+    // Validation refuses what is no object.
+    if let Some(Value::Object(own)) = own {
+        own.extend(inputs);
+    }
+}
+
 /// What may stand beside the goal of a document with a plan.
-const BESIDE: [&str; 15] = [
-    "constraints", "success_criteria", "success_criterion", "acceptance_criteria", "criteria", "criteria_policy",
-    "deadline", "deadline_ms", "start_at", "start_at_ms", "start_in", "start_in_ms", "tz", "time_zone", "timezone",
+const BESIDE: [&str; 16] = [
+    "inputs", "constraints", "success_criteria", "success_criterion", "acceptance_criteria", "criteria",
+    "criteria_policy", "deadline", "deadline_ms", "start_at", "start_at_ms", "start_in", "start_in_ms", "tz",
+    "time_zone", "timezone",
 ];
 
 fn split<T, E>(result: Result<T, E>) -> (Option<T>, Option<E>) {

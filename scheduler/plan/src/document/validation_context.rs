@@ -1,7 +1,7 @@
 //! The context of every check: limits, rules, and the issues found so far.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::{ERRORS_MAX, Issue};
@@ -50,6 +50,16 @@ pub(crate) struct ValidationContext<'l> {
     schema_bytes: Cell<usize>,
     /// The plan that is read is a copy of a stored plan.
     is_stored: Cell<bool>,
+    inputs_read: RefCell<InputsRead>,
+}
+
+/// The inputs that the expressions of a plan read.
+#[derive(Debug, Default)]
+pub(crate) struct InputsRead {
+    /// The first place of each name.
+    pub places: BTreeMap<String, String>,
+    /// Names that are read with a `default`, or tested with `is defined`.
+    pub optional: BTreeSet<String>,
 }
 
 /// Errors for which the nearest word is looked up.
@@ -58,8 +68,8 @@ const GUESSES_MAX: usize = 20;
 impl<'l> ValidationContext<'l> {
     pub(crate) fn new(limits: &'l Limits) -> Self {
         let (errors, warnings, schemas) = (RefCell::default(), RefCell::default(), RefCell::default());
-        let (steps, schema_bytes, is_stored) = Default::default();
-        Self { limits, rules: None, errors, warnings, schemas, steps, schema_bytes, is_stored }
+        let (steps, schema_bytes, is_stored, inputs_read) = Default::default();
+        Self { limits, rules: None, errors, warnings, schemas, steps, schema_bytes, is_stored, inputs_read }
     }
 
     pub(crate) fn with_rules(limits: &'l Limits, rules: &'l Rules<'l>) -> Self {
@@ -69,6 +79,21 @@ impl<'l> ValidationContext<'l> {
     /// What is asked of the steps that a planner writes. A stored plan is held to what submitted plans are held to.
     pub(crate) fn planner_rules(&self) -> Option<&'l Rules<'l>> {
         self.rules.filter(|_| !self.is_stored.get())
+    }
+
+    /// Notes that an expression reads an input of the plan.
+    pub(crate) fn note_input(&self, name: &str, at: &DocumentPath<'_>, has_default: bool) {
+        let mut read = self.inputs_read.borrow_mut();
+        if has_default {
+            read.optional.insert(name.to_owned());
+        } else if !read.places.contains_key(name) {
+            read.places.insert(name.to_owned(), at.pointer());
+        }
+    }
+
+    /// The inputs that the expressions of the plan read that was read last.
+    pub(crate) fn take_inputs_read(&self) -> InputsRead {
+        self.inputs_read.take()
     }
 
     /// Reads a plan inside a plan.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use goalmill_common::goal::INPUTS;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{ExpressionField, ExpressionText, Join, Plan, Step};
 use serde_json::Value;
@@ -183,7 +184,8 @@ impl ExpressionCheck<'_, '_> {
                     } else {
                         expression::examine(text, &names)
                     };
-                    self.check_references(i, at, facts);
+                    let is_own = names.contains(&INPUTS);
+                    self.check_references(i, at, facts, is_own);
                 };
                 let value = match text {
                     ExpressionText::Text(text) => return check(at, text),
@@ -200,7 +202,14 @@ impl ExpressionCheck<'_, '_> {
         }
     }
 
-    fn check_references(&mut self, step: usize, at: &DocumentPath<'_>, facts: Result<Facts, ExpressionError>) {
+    /// - `is_own`: whether `inputs` are those of a step, and not those of the plan.
+    fn check_references(
+        &mut self,
+        step: usize,
+        at: &DocumentPath<'_>,
+        facts: Result<Facts, ExpressionError>,
+        is_own: bool,
+    ) {
         let facts = match facts {
             Ok(facts) => facts,
             Err(error) => {
@@ -209,6 +218,11 @@ impl ExpressionCheck<'_, '_> {
                 return;
             }
         };
+        for path in facts.paths.iter().filter(|path| !is_own && path.parts[0] == INPUTS) {
+            if let Some(name) = path.parts.get(1) {
+                self.context.note_input(name, at, path.has_default);
+            }
+        }
         self.reads.add(&facts, self.index, at);
         warn_of_types(self.context, self.plan, self.index, at, &facts.comparisons);
         if let Some(declared) = self.declared() {

@@ -1,6 +1,6 @@
 //! A goal, from a sentence or an object.
 
-use goalmill_common::goal::{GOAL_TYPES, Goal, START_MS_MAX, is_goal_type};
+use goalmill_common::goal::{GOAL_TYPES, Goal, INPUTS, START_MS_MAX, is_goal_type};
 use goalmill_common::id::{Namespace, is_id};
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
@@ -31,6 +31,7 @@ const GOAL: &Table = &[
     ("namespace", &["tenant"]),
     ("planning", &[]),
     ("context", &[]),
+    ("inputs", &[]),
     ("metadata", &["meta"]),
 ];
 
@@ -106,8 +107,20 @@ fn object(context: &ValidationContext<'_>, at: &DocumentPath<'_>, map: &Map<Stri
         namespace: namespace(&fields),
         planning: planning(&fields),
         context: goal_context::context(&fields),
-        metadata: free(&fields, "metadata"),
+        metadata: metadata(&fields),
     }
+}
+
+/// The metadata, with the inputs of the plan among them.
+fn metadata(fields: &Fields<'_, '_>) -> Map<String, Value> {
+    let (mut metadata, inputs) = (free(fields, "metadata"), free(fields, INPUTS));
+    if fields.get(INPUTS).is_some() {
+        match metadata.get_mut(INPUTS).and_then(Value::as_object_mut) {
+            Some(own) => own.extend(inputs),
+            None => drop(metadata.insert(INPUTS.into(), Value::Object(inputs))),
+        }
+    }
+    metadata
 }
 
 fn goal_type(fields: &Fields<'_, '_>) -> String {

@@ -43,6 +43,7 @@ mod step_id;
 pub mod wait;
 
 use goalmill_common::limits::Limits;
+use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use serde_json::Value;
 
@@ -53,7 +54,7 @@ pub use agents::{no_live_worker, permit_all, permit_routed};
 pub use budget::{Forecast, forecast, preview};
 pub use catalogue::{ActionEntry, AgentEntry, Catalogue, Durations, Measured};
 pub use goal::{goal, goal_field};
-pub use plan_inputs::{check_inputs, with_defaults};
+pub use plan_inputs::{give_inputs, with_defaults};
 pub use planning::planning_field;
 pub use requirements::Requirements;
 pub use rules::{Policy, Rules, Weight, WeightSettings};
@@ -76,8 +77,15 @@ pub fn validate_plan_by(draft: &Value, limits: &Limits, rules: &Rules<'_>) -> Re
 }
 
 fn validate_in(context: &ValidationContext<'_>, draft: &Value) -> Result<ValidPlan, Vec<Issue>> {
-    let plan = shape::document(context, &DocumentPath::ROOT, draft, 0);
+    let plan = read_plan(context, draft);
     let warnings = context.take()?;
     let plan = plan.expect("a document without errors gives a plan");
     Ok(ValidPlan::new(plan, warnings))
+}
+
+/// Reads a plan; `None` only after an error was noted.
+fn read_plan(context: &ValidationContext<'_>, draft: &Value) -> Option<Plan> {
+    let plan = shape::document(context, &DocumentPath::ROOT, draft, 0);
+    plan_inputs::check_read(context, plan.as_ref(), context.rules.and_then(|rules| rules.inputs.as_deref()));
+    plan
 }

@@ -41,6 +41,8 @@ pub struct Rules<'r> {
     pub constraints: Vec<Constraint>,
     /// The time of the check, in Unix milliseconds; none: literal times are not looked at.
     pub now_ms: Option<u64>,
+    /// The names of the inputs that the plan is submitted with; none: they are not known yet.
+    pub inputs: Option<Vec<String>>,
     /// Seconds until the goal's deadline.
     pub seconds_left: Option<f64>,
     pub policy: &'r Policy,

@@ -14,6 +14,7 @@ const PLAN: &Table = &[
     ("steps", &["subtasks", "sub_tasks", "tasks", "nodes"]),
     ("phases", &["stages"]),
     ("input_schema", &["inputs_schema"]),
+    ("inputs", &[]),
     ("edges", &["links"]),
     ("name", &["plan_name", "title"]),
     ("strategy", &["execution_strategy", "mode"]),
@@ -165,6 +166,7 @@ fn wrapper(context: &ValidationContext<'_>, at: &DocumentPath<'_>, map: &Map<Str
         ("start_in", &["start_in_ms"]),
         ("tz", crate::document::ZONE_ALIASES),
         ("constraints", &[]),
+        ("inputs", &[]),
         ("success_criteria", &["success_criterion", "acceptance_criteria"]),
         ("criteria", &["criteria_policy"]),
         ("id", &["plan_id"]),
@@ -181,6 +183,11 @@ fn object(
 ) -> Option<Plan> {
     let before = context.errors();
     let fields = Fields::read(context, at, map, PLAN);
+    if let Some(field) = fields.get("inputs").filter(|_| depth > 0) {
+        let detail = "the inputs of a plan inside a plan are those of its step";
+        let hint = "move them to `inputs` of the step, or write them as `default` into `input_schema`";
+        context.error("CONFLICTING_FIELDS", &at.key(field.key), detail, hint);
+    }
     let steps = fields.get("steps");
     let phases = fields.get("phases");
     if steps.is_none() && phases.is_none() {

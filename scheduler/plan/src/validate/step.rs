@@ -12,7 +12,7 @@ use super::outputs::expected_outputs;
 use super::step_failure::{fallback, on_failure, on_partial, retry_delay};
 use super::step_fields::STEP;
 use super::step_id::{id, id_hint};
-use super::{cleanup, dependency, for_each, policy, repeat, retry, schema, shape, wait};
+use super::{cleanup, dependency, for_each, plan_inputs, policy, repeat, retry, schema, shape, wait};
 use crate::document::{DocumentPath, Field, Fields, ValidationContext, shorten, text, wrong_type};
 
 /// Reads a step; `None` when it has no usable id, which is noted.
@@ -360,4 +360,15 @@ fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
     }
     let read = || shape::document(fields.context, &at, field.value, depth + 1);
     step.plan = fields.context.inside(step.stored.is_some(), read).map(Box::new);
+    // The answer of a person may add inputs.
+    let given = given_names(step).filter(|_| step.ask.is_none());
+    plan_inputs::check_read(fields.context, step.plan.as_deref(), given.as_deref());
+}
+
+/// The names of the inputs of a step; `None` when an expression gives them.
+fn given_names(step: &Step) -> Option<Vec<String>> {
+    match step.inputs.value() {
+        Value::Object(inputs) => Some(inputs.keys().cloned().collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
+    }
 }

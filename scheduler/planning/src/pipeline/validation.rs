@@ -19,6 +19,7 @@ pub fn rules<'c>(catalogue: &'c Catalogue, request: &'c PlanRequest) -> Rules<'c
         constraints: constraints(&request.goal.constraints),
         seconds_left: request.goal.deadline_ms.map(|ms| ms.saturating_sub(request.now_ms) as f64 / 1_000.0),
         now_ms: Some(request.now_ms),
+        inputs: request.goal.input_names(),
         weights: request.terms.weights,
         policy: &request.terms.policy,
         requires: requirements(&request.goal.planning),

@@ -599,8 +599,28 @@ pub(super) fn of_stored_plans() -> Vec<HintCase> {
             json!({"use": "trip@3"}),
             &[Remove("/steps/0/use"), Set("/steps/0/plan", json!([{"id": "b"}]))],
         ),
-        step("INPUT_INVALID", typed(json!({})), &[Set("/steps/0/inputs/n", json!(1))]),
+        step("INPUT_MISSING", typed(json!({})), &[Set("/steps/0/inputs/n", json!(1))]),
         step("INPUT_INVALID", typed(json!({"n": "x"})), &[Set("/steps/0/inputs/n", json!(1))]),
+    ]
+}
+
+/// Inputs of a plan that is submitted with `city`.
+pub(super) fn of_inputs() -> Vec<HintCase> {
+    let reads = |text: &str| json!({"inputs": {"x": text}});
+    let inside = json!({"steps": [{"id": "b", "inputs": {"x": "{{ inputs.n }}"}}]});
+    vec![
+        step("INPUT_UNKNOWN", reads("{{ inputs.citty }}"), &[Set("/steps/0/inputs/x", json!("{{ inputs.city }}"))]),
+        step(
+            "INPUT_MISSING",
+            reads("{{ inputs.days }}"),
+            &[Set("/steps/0/inputs/x", json!("{{ inputs.days | default(3) }}"))],
+        ),
+        step("INPUT_MISSING", json!({"plan": inside}), &[Set("/steps/0/inputs", json!({"n": 1}))]),
+        step(
+            "CONFLICTING_FIELDS",
+            json!({"plan": {"inputs": {"n": 1}, "steps": [{"id": "b"}]}}),
+            &[Remove("/steps/0/plan/inputs")],
+        ),
     ]
 }
 

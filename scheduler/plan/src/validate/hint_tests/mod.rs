@@ -14,7 +14,7 @@ use goalmill_common::problem::Issue;
 use serde_json::{Map, Value, json};
 
 use super::{ActionEntry, AgentEntry, Catalogue, Policy, Requirements, Rules};
-use crate::document::{DocumentPath, ValidationContext, seen_places};
+use crate::document::{ValidationContext, seen_places};
 
 /// How a hint is applied.
 #[derive(Clone, Debug)]
@@ -30,8 +30,8 @@ enum HintChange {
 
 use HintChange::{Remove, Rename, Set, Write};
 use cases::{
-    fields, of_cleanup, of_conditions, of_dependencies, of_goals, of_graphs, of_layouts, of_loops, of_maps, of_steps,
-    of_stored_plans, of_waits,
+    fields, of_cleanup, of_conditions, of_dependencies, of_goals, of_graphs, of_inputs, of_layouts, of_loops, of_maps,
+    of_steps, of_stored_plans, of_waits,
 };
 
 mod cases;
@@ -103,7 +103,7 @@ fn check(case: &HintCase, document: &Value, rules: &Rules<'_>) -> Result<Vec<Iss
         return super::goal(document, &limits).map(|_| Vec::new());
     }
     let context = ValidationContext::with_rules(&limits, rules);
-    super::shape::document(&context, &DocumentPath::ROOT, document, 0);
+    super::read_plan(&context, document);
     context.take()
 }
 
@@ -204,6 +204,7 @@ fn every_hint_applied_validates() {
     .flatten()
     .collect();
     all_hold(&of_form, &open);
+    all_hold(&of_inputs(), &Rules { inputs: Some(vec!["city".to_owned()]), ..Rules::default() });
     by_rules();
     let missed: Vec<String> = written_places().difference(&seen_places(|places| places.clone())).cloned().collect();
     assert!(missed.is_empty(), "no case reaches {missed:#?}");
