@@ -15,7 +15,7 @@ import httpx
 import pytest
 import redis
 
-from goalmill import ApiError, AsyncGoalmill, Goalmill, Plan, RunFailed, Step
+from goalmill import ApiError, AsyncGoalmill, Goalmill, Plan, RunFailed, Step, ref, refs
 
 from conftest import BINARY, ROOT, Installation, Model, until
 
@@ -57,7 +57,7 @@ def fragile(ctx: Context):
 def talk(ctx: Context):
     decision = ctx.approve("spend 5 USD?")
     colour = ctx.ask("which colour?", schema={"type": "string"})
-    inner = ctx.submit_plan({"steps": [{"id": "a", "kind": "finish", "inputs": {"x": "{{ goal.metadata.inputs.x }}"}}]}, inputs={"x": 7})
+    inner = ctx.submit_plan({"steps": [{"id": "a", "kind": "finish", "inputs": {"x": "{{ inputs.x }}"}}]}, inputs={"x": 7})
     event = ctx.wait_event("payment", key=ctx.plan, timeout=600)
     late = [ctx.wait_event("never", timeout=0.05), ctx.wait_event("never", timeout=0.05, default={"paid": False})]
     return {"decision": decision, "colour": colour, "inner": inner["outputs"], "event": event, "late": late}
@@ -138,7 +138,7 @@ def test_functions_become_durable_agents(server: Goalmill, agent: Start) -> None
     assert {action["name"]: action.get("outputs", {}).get("required") for action in card["actions"]}["hotel"] == ["name", "price"]
     with Plan("trip") as plan:
         cities = Step("cities", "trip_agent", action="cities", inputs={"country": "it"})
-        hotels = Step("hotels", "trip_agent", action="hotel", for_each=cities.out.names, item="city", inputs={"city": "{{ city }}"},
+        hotels = Step("hotels", "trip_agent", action="hotel", for_each=cities.out.names, item="city", inputs={"city": ref("city")},
                       retry={"max": 2, "initial": 0.001})
         Step("best", kind="finish", inputs={"all": hotels.out, "first": f"{hotels.out[0].name} in {cities.out.names[0]}"})
     run = server.submit(plan)
@@ -225,8 +225,11 @@ def test_a_goal_is_planned_and_a_plan_is_cancelled(server: Goalmill) -> None:
 
 def test_a_stored_plan_is_submitted_by_its_name(server: Goalmill) -> None:
     with Plan("hello", input_schema=dict[str, str]) as hello:
-        Step("end", kind="finish", inputs={"said": "{{ goal.metadata.inputs.text }}"})
+        Step("end", kind="finish", inputs={"said": refs.inputs.text})
     version = server.put("hello", hello)["version"]
+    assert server.submit(hello, inputs={"text": "{{ 1 }}"}).result(60) == {"said": "{{ 1 }}"}
+    with pytest.raises(ApiError, match="has no input `text`"):
+        server.submit(hello, inputs={"texts": "hi"})
     assert server.submit_stored(f"hello@{version}", {"text": "hi"}).result(60) == {"said": "hi"}
     with Plan("use") as using:
         inner = Step("inner", use="hello", inputs={"text": "ho"})

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from goalmill import Goalmill, Plan, Step
 
-from conftest import Installation, Model
+from conftest import ROOT, Installation, Model
 from test_end_to_end import kill_after_each_answer
 
 TOOLS = 2
@@ -116,4 +117,28 @@ def test_kill_9_after_each_model_call(name: str, installation: Installation, ser
     looks = Counter(effects.read_text().splitlines())
     assert set(looks) == {f"look {n}" for n in range(TOOLS)} and max(looks.values()) <= 2
     assert run.results()["usage"]["tokens"] == (TOOLS + 1) * 42, "each model call counts once"
+    end()
+
+
+def asks_twice(request: dict[str, Any]) -> dict[str, Any]:
+    seen = [message["content"] for message in request["messages"] if message["role"] == "tool"]
+    if len(seen) < TOOLS:
+        arguments = json.dumps({"city": ["Rome", "Oslo"][len(seen)]})
+        return {"tool_calls": [{"id": f"call_{len(seen)}", "type": "function", "function": {"name": "forecast", "arguments": arguments}}]}
+    return {"content": ", ".join(seen)}
+
+
+@pytest.mark.parametrize("name", ["AsyncOpenAI", "StateGraph"])
+def test_an_example_of_the_page_runs_as_printed_after_kills(name: str, installation: Installation, server: Goalmill, model: Model) -> None:
+    model.script = asks_twice
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "sdk/python/README.md").read_text(), re.S)
+    source, = (block for block in blocks if name in block)
+    address = 'import os\nos.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": os.environ["MODEL"]}\n'
+    end = kill_after_each_answer(installation, model, address + source, TOOLS + 1)
+    with Plan(name) as plan:
+        Step("t", "weather_agent", action="answer", inputs={"question": "How is the weather?"}, timeout=600)
+    run = server.submit(plan)
+    assert run.result(180) == "sun in Rome, sun in Oslo"
+    assert len(model.keys) == TOOLS + 1 and max(model.keys.values()) <= 2, model.keys
+    assert run.results()["usage"]["tokens"] == (TOOLS + 1) * 42
     end()

@@ -4,11 +4,12 @@ import dataclasses
 import datetime
 import inspect
 import json
+import re
 from typing import Any
 
 import pytest
 
-from goalmill import Agent, Goalmill, Plan, Step
+from goalmill import Agent, Goalmill, Plan, Step, ref, refs, testing
 
 from conftest import ROOT
 
@@ -44,32 +45,32 @@ def cancel(order: str) -> None:
 def whole() -> Plan:
     """Every word of the vocabulary."""
     with Plan("inner", collect="list") as inner:
-        Step("one", kind="message", inputs={"x": "{{ goal.metadata.inputs }}"})
+        Step("one", kind="message", inputs={"x": refs.inputs})
     with Plan("trip", strategy="adaptive", max_parallel=4, budget={"cost": 5, "tokens": 1000, "seconds": 600}, approve={"limit": 60, "default": "approve"},
               revision={"max": 1}, continue_on_failure=True, failures_max=3, undo_on=["failed"], confidence=0.9, estimates={"cost": 1},
               metadata={"order": "7"}, start_in=0.001) as plan:
         with plan.phase("look", "Looks around.", checkpoint=True):
             cities = Step("find", find, description="finds cities", priority=7, cache={"key": "cities", "ttl": 60})
-            hotels = Step("hotels", search, inputs={"city": "{{ item }}"}, for_each=cities.out.list, batch=None, max_parallel=2,
+            hotels = Step("hotels", search, inputs={"city": refs.item}, for_each=cities.out.list, batch=None, max_parallel=2,
                           items_max=50, on_item_failure={"at_most": 1}, retry={"max": 2, "initial": 0.1, "max_wait": 1, "factor": 2.0, "jitter": "none"},
                           fallback={"agent_type": "echo", "action": "search"}, on_failure="continue", on_partial="continue",
                           estimates={"seconds": 1, "cost": 0.01})
         with plan.phase("book"):
-            Step("draft", "echo", action="write", inputs={"n": "{{ iteration }}"}, repeat={"until": "iteration > 1", "max": 3, "delay": 0.01, "on_max": "continue"},
+            Step("draft", "echo", action="write", inputs={"n": refs.iteration}, repeat={"until": "iteration > 1", "max": 3, "delay": 0.01, "on_max": "continue"},
                  resource="printer", expected_outputs=["n"], expected_output="a number", output_schema={"type": "object"}, timeout=5)
             Step("nap", wait=0.01)
-            Step("paid", wait={"event": "payment", "key": "{{ goal.metadata.order }}", "timeout": 3600, "schema": dict[str, Any],
+            Step("paid", wait={"event": "payment", "key": refs.goal.metadata.order, "timeout": 3600, "schema": dict[str, Any],
                                "on_timeout": {"default": {"paid": False}}}, after=["nap"])
             Step("until", wait={"until": "2027-01-01", "tz": "Europe/Berlin"}, when=f"{hotels.out} | length > 99")
             Step("inner", inner, inputs={"city": cities.out.list[0]})
-            Step("order", "echo", action="book", inputs={"of": hotels.out[0].name}, undo={"action": "cancel", "inputs": {"o": "{{ outputs.of }}"}, "timeout": 5, "retry": 1},
+            Step("order", "echo", action="book", inputs={"of": hotels.out[0].name}, undo={"action": "cancel", "inputs": {"o": refs.outputs.of}, "timeout": 5, "retry": 1},
                  approve=True, after=[hotels], join={"at_least": 1})
             paying = Step("pay", "echo", action="pay")
             Step("notice", "echo", action="send", after=[paying.ended("failed")], inputs={"why": paying.failure.message})
             Step("which", ask={"question": "which?", "limit": 60, "default": "any"})
             Step("best", kind="finish", inputs={"best": hotels.out, "text": f"in {cities.out.list[0]}"})
         with plan.always():
-            Step("report", "echo", action="write", inputs={"status": "{{ plan.status }}"})
+            Step("report", "echo", action="write", inputs={"status": refs.plan.status})
     return plan
 
 
@@ -111,7 +112,7 @@ def test_every_field_of_the_schema_can_be_written() -> None:
 def test_local_times_have_a_zone_beside_them() -> None:
     start = datetime.datetime(2027, 3, 28, 2, 30)
     with Plan(start_at=start, tz="Europe/Berlin") as plan:
-        Step("pause", wait={"until": "{{ goal.metadata.at }}", "tz": "Europe/Berlin"})
+        Step("pause", wait={"until": refs.goal.metadata.at, "tz": "Europe/Berlin"})
     made = plan.to_dict()
     assert (made["start_at"], made["tz"]) == ("2027-03-28T02:30:00", "Europe/Berlin")
     assert made["steps"][0]["wait"] == {"until": "{{ goal.metadata.at }}", "tz": "Europe/Berlin"}
@@ -122,12 +123,12 @@ def test_references_know_the_types_of_the_outputs() -> None:
         found = Step("find", find)
         with pytest.raises(AttributeError, match="has no field `cities`, it has: list"):
             found.out.cities
-        hotels = Step("hotels", search, for_each=found.out.list, inputs={"city": "{{ item }}"})
-        assert str(hotels.out[0].price) == "{{ steps.hotels.outputs[0].price }}"
+        hotels = Step("hotels", search, for_each=found.out.list, inputs={"city": refs.item})
+        assert repr(hotels.out[0].price) == "{{ steps.hotels.outputs[0].price }}"
         with pytest.raises(AttributeError, match="has no field `prise`"):
             hotels.out[0].prise
         odd = Step("a-b", "echo")
-        assert str(odd.out["c d"]) == "{{ steps['a-b'].outputs['c d'] }}"
+        assert repr(odd.out["c d"]) == "{{ steps['a-b'].outputs['c d'] }}"
         Step("z", "echo", inputs=[odd.out])
     assert plan.to_dict()["steps"][-1]["depends_on"] == ["a-b"]
 
@@ -166,6 +167,26 @@ def test_an_undo_step_gets_the_inputs_and_the_outputs() -> None:
     ]
 
 
+def test_a_text_of_the_program_is_text() -> None:
+    evil = '{{ goal.description }} {% raw %} "\\" {# ß \U0001f600 steps.found'
+    with Plan("text") as plan:
+        found = Step("found", kind="message", inputs={"said": evil, "one": "{x}", "{{ key }}": 1})
+        Step("map", kind="message", for_each=[evil, Hotel(evil, 1)], inputs={"item": refs.item})
+        Step("end", kind="finish", inputs={
+            "both": f"{evil}{found.out.said}}}", "same": found.out, "first": ref("steps.map.outputs | first"), "given": refs.inputs.text,
+            "nested": [{"x": Hotel(evil, 2)}]})
+        with plan.always():
+            Step("alone", kind="message", inputs={"said": "steps.found"})
+    document = plan.to_dict()
+    assert [step.get("depends_on") for step in document["steps"]] == [None, None, ["found", "map"]]
+    assert "depends_on" not in document["always"][0] and "\ue000" not in json.dumps(document, ensure_ascii=False)
+    assert document["steps"][0]["inputs"]["one"] == "{x}"
+    ended = testing.run(plan, [], inputs={"text": evil})
+    assert ended.output == {"both": f"{evil}{evil}}}", "same": {"said": evil, "one": "{x}", "{{ key }}": 1}, "first": {"item": evil},
+                            "given": evil, "nested": [{"x": {"name": evil, "price": 2}}]}
+    assert ended.outputs["map"][1]["item"]["name"] == evil
+
+
 def test_references_have_no_value_before_the_plan_runs() -> None:
     with Plan("refund"):
         kind = Step("kind", "echo").out.kind
@@ -176,3 +197,15 @@ def test_references_have_no_value_before_the_plan_runs() -> None:
     with Plan("text") as plan:
         Step("pay", "echo", when=f"{kind} == 'refund'")
     assert plan.to_dict()["steps"][0]["when"] == "steps.kind.outputs.kind == 'refund'"
+
+
+def test_the_module_of_the_page_on_migrating_runs_as_printed() -> None:
+    module, = re.findall(r"```python\n(.*?)```", (ROOT / "docs/migrating.md").read_text(), re.S)
+
+    def run(source: str) -> testing.Result:
+        scope: dict[str, Any] = {"__name__": "shop"}
+        exec(source, scope)
+        return testing.run(scope["order"], [scope["shop"]], inputs={"order": "A-1", "amount": 20})
+    assert run(module).outputs["ship"] == {"parcel": "A-1, payment of 20.0 for A-1"}
+    failed = run(module.replace('    return {"parcel"', '    raise ValueError("no parcels")\n    return {"parcel"'))
+    assert (failed.status, [step["status"] for step in failed.steps if step["id"] == "charge:undo"]) == ("failed", ["completed"])

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Duration, toMs } from './duration.js';
 import { GoalmillError, PlanFailed } from './errors.js';
-import type { PlanDocument } from './plan.js';
+import { type PlanDocument, toDocument } from './plan.js';
 
 /** Options of a client. */
 export interface ConnectOptions {
@@ -36,6 +36,8 @@ export interface StoredPlan {
 
 /** Options of a submission. */
 export interface SubmitOptions {
+  /** What the plan works with: `refs.inputs.city`, in a document `{{ inputs.city }}`. Braces in them are text. */
+  inputs?: Record<string, unknown>;
   /** The idempotency key: the same key gives the same run. By default a new one. */
   key?: string;
   /** W3C trace context, passed on to the agents. */
@@ -83,7 +85,9 @@ export class Client {
   /** Submits a goal (an object, or its description), a plan, or a stored plan by its name. */
   async submit(what: string | Goal | PlanDocument | StoredPlan, options: SubmitOptions = {}): Promise<Run> {
     const stored = typeof what === 'object' && typeof what.use === 'string' ? (what as StoredPlan) : undefined;
-    const body = stored ? { inputs: stored.inputs ?? {} } : typeof what === 'string' ? { description: what } : what;
+    const given = options.inputs === undefined ? {} : { inputs: options.inputs };
+    const document = typeof what === 'string' ? { description: what } : (toDocument(what) as object);
+    const body = stored ? { inputs: { ...stored.inputs, ...options.inputs } } : { ...document, ...given };
     const route = stored ? `/v1/stored-plans/${encodeURIComponent(stored.use)}:run` : 'steps' in body ? '/v1/plans' : '/v1/goals';
     const headers = {
       'idempotency-key': options.key ?? randomUUID(),

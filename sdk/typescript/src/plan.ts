@@ -1,10 +1,13 @@
 // Plans as code: a builder that emits JSON and nothing else. The server validates and prices it.
 
+import { randomUUID } from 'node:crypto';
 import type { Action } from './agent.js';
 import { type Duration, toText } from './duration.js';
 import type { JsonSchema } from './schema.js';
 
 const EXPRESSION = Symbol('expression');
+/** Stands before and after each expression that a reference writes into a text. No text from outside has it, so all other braces are text. */
+const MARK = `\ue000${randomUUID()}\ue001`;
 
 /** An expression; in a plan it is the text `{{ … }}`. */
 export interface Expression {
@@ -22,12 +25,13 @@ export type Ref<T = any> = 0 extends 1 & T
           : unknown);
 
 /** A value, or an expression that gives one. */
-export type Templated<T> = T | Expression | `${string}{{${string}` | (T extends object ? { [Field in keyof T]: Templated<T[Field]> } : never);
+export type Templated<T> = T | Expression | (T extends object ? { [Field in keyof T]: Templated<T[Field]> } : never);
 
 /** The place that an expression names: `ref("steps.find.outputs.list | first")`. */
 export function ref<T = any>(expression: string): Ref<T> {
   const text = `{{ ${expression} }}`;
-  const own: Record<PropertyKey, unknown> = { [EXPRESSION]: expression, toString: () => text, toJSON: () => text, [Symbol.toPrimitive]: () => text };
+  const marked = () => `${MARK}${text}${MARK}`;
+  const own: Record<PropertyKey, unknown> = { [EXPRESSION]: expression, toString: marked, toJSON: () => text, [Symbol.toPrimitive]: marked };
   return new Proxy(own, {
     get: (target, key) => {
       if (key in target) return target[key];
@@ -41,7 +45,6 @@ export function ref<T = any>(expression: string): Ref<T> {
 
 /** What steps see besides other steps. */
 export const refs = {
-  /** The goal: `refs.goal.metadata.inputs.city`. */
   goal: ref('goal'),
   /** The item, and its place from 0, of a step with `forEach`. */
   item: ref('item'),
@@ -49,11 +52,14 @@ export const refs = {
   /** The number of the iteration, from 1, and the iteration before, of a step with `repeat`. */
   iteration: ref<number>('iteration'),
   previous: ref('previous'),
-  /** Inputs and outputs of the step that an undo step undoes; `outputs` also of an iteration in `until`. */
+  /** The inputs of the plan; in the key of a cache those of the step, in an undo step those of the step that it undoes. */
   inputs: ref('inputs'),
+  /** The outputs of the step that an undo step undoes, and of an iteration in `until`. */
   outputs: ref('outputs'),
   /** Status and failure of the plan, in steps that always run. */
   plan: ref('plan'),
+  /** The time. */
+  now: ref<string>('now'),
 };
 
 /** A condition: a bare expression, or a text with references (`${found.out.score} > 0.8`). */
@@ -154,7 +160,7 @@ export interface PlanOptions {
   startIn?: Duration;
   estimates?: { seconds?: number; tokens?: number; cost?: number };
   confidence?: number;
-  /** JSON Schema of the inputs of a stored plan. */
+  /** JSON Schema of the inputs. */
   inputSchema?: JsonSchema;
   metadata?: Record<string, unknown>;
 }
@@ -196,7 +202,7 @@ export class PlanBuilder {
     this.addFor(id, of, options, true);
 
   /** A step that waits for a time, or for an event from outside, whose data are its outputs. */
-  readonly wait = <T = any>(id: string, wait: Wait, options?: StepOptions): StepHandle<T> => this.add(id, { kind: 'wait', wait: emit(wait, true) }, options);
+  readonly wait = <T = any>(id: string, wait: Wait, options?: StepOptions): StepHandle<T> => this.add(id, { kind: 'wait' }, options, wait);
 
   /** A step of the engine: its inputs, with their expressions replaced, are its outputs. */
   readonly message = <T = any>(id: string, options?: StepOptions<any>): StepHandle<T> => this.add(id, { kind: 'message' }, options);
@@ -204,7 +210,7 @@ export class PlanBuilder {
   /** The same; by custom the last step, whose outputs are those of the plan. */
   readonly finish = <T = any>(id: string, options?: StepOptions<any>): StepHandle<T> => this.add(id, { kind: 'finish' }, options);
 
-  /** A plan inside the plan. Its steps read the inputs of the step as `refs.goal.metadata.inputs`. */
+  /** A plan inside the plan. Its steps read the inputs of the step as `refs.inputs`. */
   readonly plan = <T = any>(id: string, plan: PlanDocument, options?: StepOptions<any>): StepHandle<T> => this.add(id, { kind: 'plan', plan }, options);
 
   /** A stored plan inside the plan: `trip`, or a version of it, `trip@3`. */
@@ -216,12 +222,14 @@ export class PlanBuilder {
     return this.add(id, { agent_type: of.agentType, action: of.name, ...always }, { ...defaultsOf(of.options), ...options });
   }
 
-  private add<T>(id: string, head: Record<string, unknown>, options: StepOptions<any> = {}): StepHandle<T> {
+  private add<T>(id: string, head: Record<string, unknown>, options: StepOptions<any> = {}, wait?: Wait): StepHandle<T> {
     if (this.steps.some((step) => step.id === id)) throw new TypeError(`the plan has two steps \`${id}\``);
     const { after, ...fields } = options;
-    const step: Record<string, unknown> = { id, ...head, ...(emit(fields) as object) };
+    const read: string[] = [];
+    const waits = wait === undefined ? {} : { wait: emit(wait, read, true) };
+    const step: Record<string, unknown> = { id, ...head, ...waits, ...emit(fields, read) };
     // What always runs waits only for steps that do too.
-    const before = dependenciesOf(step, after, this.steps.filter(({ always }) => always || !head.always));
+    const before = dependenciesOf(read, after, this.steps.filter(({ always }) => always || !head.always));
     if (before.length > 0) step.dependencies = before;
     this.steps.push(step);
     return new StepHandle<T>(id);
@@ -232,48 +240,86 @@ export class PlanBuilder {
 export function plan(name: string, options: PlanOptions, build: (plan: PlanBuilder) => void): PlanDocument {
   const builder = new PlanBuilder();
   build(builder);
-  return JSON.parse(JSON.stringify({ name, ...(emit(options) as object), steps: builder.steps })) as PlanDocument;
+  return toDocument({ name, ...emit(options, []), steps: builder.steps }) as PlanDocument;
+}
+
+/** A value as JSON in which texts with braces are expressions, as in a document. */
+export function toDocument(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value).replaceAll(MARK, ''));
 }
 
 /** Fields that are durations; numbers in them are milliseconds. */
 const DURATIONS = new Set(['timeout', 'delay', 'limit', 'ttl', 'for', 'initial', 'maxDelay', 'startIn']);
 /** Fields whose content is the user's. */
-const OPAQUE = new Set(['inputs', 'schema', 'outputSchema', 'inputSchema', 'default', 'metadata', 'items', 'plan', 'judges']);
+const OPAQUE = new Set(['schema', 'outputSchema', 'inputSchema', 'default', 'metadata', 'plan', 'judges']);
+/** Fields with values of the program, for references to fill. */
+const DATA = new Set(['inputs', 'items', 'question', 'key']);
 /** Fields that are bare expressions. */
 const CONDITIONS = new Set(['when', 'until']);
 
-/** The fields of options as documents have them. */
-function emit(options: object, isWait = false): unknown {
+/**
+ * The fields of options as documents have them.
+ *
+ * - `read`: gets the expressions in them.
+ */
+function emit(options: object, read: string[], isWait = false): Record<string, unknown> {
   const fields: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(options)) {
-    if (value !== undefined) fields[snake(name)] = emitField(name, value, isWait);
+    if (value !== undefined) fields[snake(name)] = emitField(name, value, read, isWait);
   }
   return fields;
 }
 
-function emitField(name: string, value: unknown, isWait: boolean): unknown {
+function emitField(name: string, value: unknown, read: string[], isWait: boolean): unknown {
   if (OPAQUE.has(name)) return value;
+  if (name === 'items' && typeof value === 'string') return template(value, read);
+  if (DATA.has(name) || (name === 'until' && isWait)) return emitData(value, read);
   if (DURATIONS.has(name) && typeof value === 'number') return toText(value);
-  if (name === 'until' && isWait) return value;
-  if (CONDITIONS.has(name)) return bare(String(value));
-  if (name === 'forEach' && (isRef(value) || typeof value === 'string' || Array.isArray(value))) return { items: value };
-  if (name === 'undo' && typeof value === 'string') {
-    return { action: value, inputs: { inputs: '{{ inputs }}', outputs: '{{ outputs }}' } };
+  if (CONDITIONS.has(name)) return template(bare(String(value)), read);
+  if (name === 'forEach' && (isRef(value) || typeof value === 'string' || Array.isArray(value))) return emit({ items: value }, read);
+  if (name === 'undo') {
+    const undo = typeof value === 'string' ? { action: value, inputs: { inputs: refs.inputs, outputs: refs.outputs } } : (value as object);
+    return emit(undo, []);
   }
-  if (Array.isArray(value)) return value.map((item: unknown) => (isPlain(item) ? emit(item) : item));
-  return isPlain(value) ? emit(value) : value;
+  if (Array.isArray(value)) return value.map((item: unknown) => (isPlain(item) ? emit(item, read) : item));
+  return isPlain(value) ? emit(value, read) : value;
 }
 
-/** The step's own dependencies, and the steps that it refers to. */
-function dependenciesOf(step: Record<string, unknown>, after: Dependency[] = [], earlier: Record<string, unknown>[]): unknown[] {
+/** A text that is an expression, or has some. */
+function template(text: string, read: string[]): string {
+  read.push(text);
+  return text;
+}
+
+/** A value of the program: what references write are expressions, all other texts stay as they are. */
+function emitData(value: unknown, read: string[]): unknown {
+  if (isRef(value)) return template(`{{ ${(value as Expression)[EXPRESSION]} }}`, read);
+  if (typeof value === 'string') {
+    const parts = value.split(MARK);
+    const opening = parts.length > 1 ? /\{/ : /\{[{%]/;
+    return parts.map((part, n) => (n % 2 === 1 ? template(part, read) : opening.test(part) ? literal(part) : part)).join('');
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  const { toJSON } = value as { toJSON?: unknown };
+  if (typeof toJSON === 'function') return emitData(toJSON.call(value), read);
+  if (Array.isArray(value)) return value.map((item: unknown) => emitData(item, read));
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, emitData(item, read)]));
+}
+
+/** The expression that gives a text. */
+function literal(text: string): string {
+  return `{{ ${JSON.stringify(text).replaceAll('{', '\\u007b').replaceAll('}', '\\u007d')} }}`;
+}
+
+/** The step's own dependencies, and the steps that its expressions read. */
+function dependenciesOf(read: string[], after: Dependency[] = [], earlier: Record<string, unknown>[]): unknown[] {
   const known = new Set(earlier.map(({ id }) => id));
   const list: unknown[] = after.map((of) => {
     if (of instanceof StepHandle) return of.id;
     return typeof of === 'string' ? of : { step: of.step instanceof StepHandle ? of.step.id : of.step, is: of.is };
   });
   const named = new Set(list.map((of) => (typeof of === 'string' ? of : (of as { step: string }).step)));
-  const { plan: _inner, undo: _undo, ...own } = step;
-  for (const [, plain, single, double] of JSON.stringify(own).matchAll(/\bsteps(?:\.([A-Za-z_]\w*)|\['([^']+)'\]|\[\\"([^"\\]+)\\"\])/g)) {
+  for (const [, plain, single, double] of read.join('\n').matchAll(/\bsteps(?:\.([A-Za-z_]\w*)|\['([^']+)'\]|\["([^"]+)"\])/g)) {
     const id = (plain ?? single ?? double)!;
     if (known.has(id) && !named.has(id)) {
       named.add(id);
@@ -290,7 +336,7 @@ function defaultsOf(options: StepDefaults): StepDefaults {
 
 /** A condition without the braces of the references in it. */
 function bare(text: string): string {
-  return text.replace(/\{\{\s*(.*?)\s*\}\}/g, '$1');
+  return text.replaceAll(MARK, '').replace(/\{\{\s*(.*?)\s*\}\}/g, '$1');
 }
 
 function snake(name: string): string {

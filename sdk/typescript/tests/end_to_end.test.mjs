@@ -1,7 +1,7 @@
 // Agents and clients against a real scheduler and a real Redis.
 import assert from 'node:assert/strict';
 import test, { after, before } from 'node:test';
-import { agent, connect, Fatal, GoalmillError, PartialResult, plan, PlanFailed, refs, Retry, serve } from 'goalmill';
+import { agent, connect, Fatal, GoalmillError, PartialResult, plan, PlanFailed, ref, refs, Retry, serve } from 'goalmill';
 import { z } from 'zod';
 import { startGoalmill, until } from './servers.mjs';
 
@@ -51,7 +51,7 @@ const publishes = act('publish', async (_, ctx) => {
 });
 const pair = plan('pair', {}, (p) => {
   const a = p.step('a', search, { inputs: { city: 'Rome' } });
-  p.finish('b', { inputs: { best: a.out.best, text: refs.goal.metadata.inputs.text } });
+  p.finish('b', { inputs: { best: a.out.best, text: refs.inputs.text } });
 });
 const submits = act('submit', async (_, ctx) => ctx.submitPlan(pair, { inputs: { text: 'hi' } }));
 const waits = act('wait', async ({ key, timeout }, ctx) => ({ event: (await ctx.waitEvent('payment', { key, timeout })) ?? 'none' }));
@@ -117,7 +117,7 @@ test('the card has the schemas of the actions', async () => {
 });
 
 test('inputs and plans that do not fit are refused with their place', async () => {
-  const wrong = await run(search, { inputs: { city: '{{ [1] }}' }, onFailure: 'continue' });
+  const wrong = await run(search, { inputs: { city: ref('[1]') }, onFailure: 'continue' });
   await wrong.result();
   const { failure } = await stepOf(wrong);
   assert.equal(failure.code, 'INPUT_INVALID');
@@ -229,11 +229,13 @@ test('result gives up after its time-out, and goes on later', async () => {
 
 test('a stored plan runs by its name, alone and inside another plan', async () => {
   const inputSchema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
-  const greet = plan('greet', { inputSchema }, (p) => p.finish('end', { inputs: { to: refs.goal.metadata.inputs.city } }));
+  const greet = plan('greet', { inputSchema }, (p) => p.finish('end', { inputs: { to: refs.inputs.city } }));
   await client.request('POST', '/v1/stored-plans/greet/versions', greet);
   const submitted = await client.submit({ use: 'greet@1', inputs: { city: 'Oslo' } });
   assert.deepEqual(await submitted.result(), { to: 'Oslo' });
   await assert.rejects(client.submit({ use: 'greet', inputs: {} }), /city/);
+  assert.deepEqual(await (await client.submit(greet, { inputs: { city: '{{ 1 }}' } })).result(), { to: '{{ 1 }}' });
+  await assert.rejects(client.submit(greet), /reads the input `city`/);
   const around = plan('around', {}, (p) => {
     const inner = p.use('inner', 'greet', { inputs: { city: 'Rome' } });
     p.finish('end', { inputs: { said: inner.out } });

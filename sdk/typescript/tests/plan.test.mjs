@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { agent, plan, ref, refs } from 'goalmill';
+import { run } from 'goalmill/testing';
 import { z } from 'zod';
 import { validate } from './servers.mjs';
 
@@ -19,7 +20,7 @@ const whole = () =>
       forEach: { items: find.out.list, as: 'city', maxParallel: 2, onItemFailure: { atMost: 1 } },
       inputs: { city: ref('city') },
       undo: undefined,
-      cache: { key: 'c-{{ inputs.city }}', ttl: '1h' },
+      cache: { key: `c-${refs.inputs.city}`, ttl: '1h' },
     });
     const draft = p.step('draft', 'writer_agent', {
       inputs: { text: `Take ${found.out[0].best.price} or ${refs.previous.outputs.text}`, round: refs.iteration },
@@ -38,7 +39,7 @@ const whole = () =>
     const paid = p.wait('paid', { event: 'payment', key: refs.goal.metadata.order, timeout: '2d', onTimeout: { default: { ok: false } } }, { after: [book] });
     p.wait('pause', { for: 3_600_000 }, { after: [paid] });
     p.wait('leave', { until: paid.out.departs });
-    p.plan('inner', plan('inside', { collect: 'list' }, (q) => q.message('note', { inputs: { text: refs.goal.metadata.inputs.text } })), { inputs: { text: draft.out.text } });
+    p.plan('inner', plan('inside', { collect: 'list' }, (q) => q.message('note', { inputs: { text: refs.inputs.text } })), { inputs: { text: draft.out.text } });
     p.step('sure', 'writer_agent', { ask: { question: 'Which one?', schema: { type: 'string' }, limit: '1h', into: 'which' }, after: [book] });
     p.finish('sum', { inputs: { hotels: found.out, ok: paid.out.ok } });
     p.always('report', 'writer_agent', { inputs: { status: refs.plan.status, book: book.status } });
@@ -75,7 +76,7 @@ test('the whole vocabulary is emitted as JSON that the program accepts as it is 
 
 test('places are quoted where names are no words', () => {
   const place = ref('steps.a.outputs');
-  assert.equal(`${place["it's"][3].x}`, "{{ steps.a.outputs['it\\'s'][3].x }}");
+  assert.equal(JSON.parse(JSON.stringify(place["it's"][3].x)), "{{ steps.a.outputs['it\\'s'][3].x }}");
   const document = plan('p', {}, (p) => {
     const first = p.step('a-b', 'echo');
     p.message('c', { inputs: { x: first.out.list } });
@@ -83,6 +84,24 @@ test('places are quoted where names are no words', () => {
   });
   assert.deepEqual(document.steps[1], { id: 'c', kind: 'message', inputs: { x: "{{ steps['a-b'].outputs.list }}" }, dependencies: ['a-b'] });
   assert.deepEqual(document.steps[2], { id: 'd', kind: 'message', when: "steps['a-b'].outputs.ok", dependencies: ['a-b'] });
+});
+
+test('a text of the program is text', async () => {
+  const evil = '{{ goal.description }} {% raw %} "\\" {# ß \u{1f600} steps.found';
+  const document = plan('text', {}, (p) => {
+    const found = p.message('found', { inputs: { said: evil, one: '{x}', '{{ key }}': 1 } });
+    p.message('map', { forEach: [evil, { name: evil }], inputs: { item: refs.item } });
+    p.finish('end', { inputs: { both: `${evil}${found.out.said}}`, same: found.out, first: ref('steps.map.outputs | first'), given: refs.inputs.text, at: new Date(0) } });
+    p.always('alone', 'echo', { inputs: { said: 'steps.found' } });
+  });
+  assert.deepEqual(document.steps.map((step) => step.dependencies), [undefined, undefined, ['found', 'map'], undefined]);
+  assert.equal(document.steps[0].inputs.one, '{x}');
+  assert.ok(!JSON.stringify(document).includes('\ue000'));
+  const result = await run({ ...document, steps: document.steps.slice(0, 3) }, [], { inputs: { text: evil } });
+  assert.deepEqual(result.output, {
+    both: `${evil}${evil}}`, same: { said: evil, one: '{x}', '{{ key }}': 1 }, first: { item: evil }, given: evil, at: '1970-01-01T00:00:00.000Z',
+  });
+  assert.equal(result.outputs.map[1].item.name, evil);
 });
 
 test('dependencies by outcome, stored plans and callbacks are said as plans say them', () => {

@@ -23,7 +23,9 @@ const search = hotels.action(
 hotels.action('wrong', { output: z.object({ price: z.number() }) }, () => ({ price: 'much' }));
 
 const trip = plan('trip', { undoOn: ['failed'] }, ({ step, finish, wait }) => {
-  const one = step('one', search, { inputs: { city: 'Paris', nights: '{{ goal.metadata.nights }}' } });
+  const one = step('one', search, { inputs: { city: 'Paris', nights: refs.goal.metadata.nights } });
+  // @ts-expect-error: the nights are a number, and a text is no expression
+  step('late', search, { inputs: { nights: '{{ goal.metadata.nights }}' } });
   const price: Ref<number> = one.out.best.price;
   const all = step('all', search, { forEach: ['Rome', 'Oslo'], inputs: { city: refs.item } });
   const first: Ref<number> = all.out[0]!.best.price;

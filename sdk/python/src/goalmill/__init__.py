@@ -5,9 +5,9 @@ from .context import AsyncContext, Context, Decision, PlanOutcome
 from .errors import (ApiError, ConstraintViolation, Failure, Fatal, Partial, PlanFailed, RateLimited, Retry, RunFailed, Stopped, Suspended,
                      Undecided)
 from .outcome import Budget, Outcome
-from .plan import Plan, Ref, Step
+from .plan import Plan, Ref, Step, ref, refs
 from .worker import Worker, WorkerEnded
 
 __all__ = ["Agent", "ApiError", "AsyncContext", "AsyncGoalmill", "AsyncRun", "Budget", "ConstraintViolation", "Context", "Decision",
            "Event", "Failure", "Fatal", "Goalmill", "Outcome", "Partial", "Plan", "PlanFailed", "PlanOutcome", "RateLimited", "Ref", "Retry", "Run",
-           "RunFailed", "Step", "Stopped", "Suspended", "Undecided", "Worker", "WorkerEnded", "serve"]
+           "RunFailed", "Step", "Stopped", "Suspended", "Undecided", "Worker", "WorkerEnded", "ref", "refs", "serve"]

@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 
 from .errors import ApiError, RunFailed
-from .plan import Plan
+from .plan import Plan, as_document
+from .schema import to_json
 from .threaded import in_thread, threaded
 
 RETRY_S = 30.0
@@ -89,11 +90,14 @@ class Goalmill:
             time.sleep(pause)
             wait = min(1.0, 2 * wait)
 
-    def submit(self, work: str | Plan | Mapping[str, Any], *, key: str | None = None, **goal: Any) -> Run:
+    def submit(self, work: str | Plan | Mapping[str, Any], *, inputs: Mapping[str, Any] | None = None, key: str | None = None, **goal: Any) -> Run:
         """Submits a goal (a text, with further fields of the goal) or a plan (a `Plan`, or a document with `steps`).
 
+        - `inputs`: what the plan works with: `refs.inputs.city`, in a document `{{ inputs.city }}`. Braces in them are text.
         - `key`: the idempotency key: the same key gives the same plan.
         """
+        if inputs is not None:
+            goal["inputs"] = to_json(dict(inputs))
         if isinstance(work, str):
             path, body = "/v1/goals", {"description": work, **goal}
         else:
@@ -108,7 +112,7 @@ class Goalmill:
 
     def submit_stored(self, name: str, inputs: Mapping[str, Any] | None = None, *, key: str | None = None) -> Run:
         """Submits a stored plan: `trip@3`, or `trip` for the newest version."""
-        accepted = self.request("POST", f"/v1/stored-plans/{name}:run", {"inputs": dict(inputs or {})}, key=key or f"py-{uuid.uuid4().hex}")
+        accepted = self.request("POST", f"/v1/stored-plans/{name}:run", {"inputs": to_json(dict(inputs or {}))}, key=key or f"py-{uuid.uuid4().hex}")
         return Run(self, accepted["plan_id"])
 
     def validate(self, plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +133,8 @@ class Goalmill:
 
 
 def _document(plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
-    return plan.to_dict() if isinstance(plan, Plan) else dict(plan)
+    document: dict[str, Any] = plan.to_dict() if isinstance(plan, Plan) else as_document(plan)
+    return document
 
 
 def _refused(answer: httpx.Response) -> ApiError:
@@ -279,9 +284,10 @@ class AsyncGoalmill:
     def __init__(self, url: str | None = None, **options: Any) -> None:
         self.sync = Goalmill(url, **options)
 
-    async def submit(self, work: str | Plan | Mapping[str, Any], *, key: str | None = None, **goal: Any) -> AsyncRun:
+    async def submit(self, work: str | Plan | Mapping[str, Any], *, inputs: Mapping[str, Any] | None = None, key: str | None = None,
+                     **goal: Any) -> AsyncRun:
         """As `Goalmill.submit`."""
-        return AsyncRun(await in_thread(self.sync.submit, work, key=key, **goal))
+        return AsyncRun(await in_thread(self.sync.submit, work, inputs=inputs, key=key, **goal))
 
     def run(self, plan_id: str) -> AsyncRun:
         """The handle of a plan that was submitted before."""

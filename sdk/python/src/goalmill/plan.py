@@ -5,6 +5,7 @@ import contextvars
 import datetime
 import json
 import re
+import secrets
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,10 +19,12 @@ Duration = Union[int, float, datetime.timedelta]
 _current: contextvars.ContextVar[tuple[Plan, ...]] = contextvars.ContextVar("goalmill_plan", default=())
 _USED = re.compile(r"steps(?:\.([A-Za-z0-9_]+)|\[['\"]([^'\"\]]+)['\"]\])")
 _WORD = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+#: Stands before and after each expression that a `Ref` writes into a text. No text from outside has it, so all other braces are text.
+_MARK = f"\ue000{secrets.token_hex(8)}\ue001"
 
 
 class Ref:
-    """A place in what an earlier step gives: `find.out.cities[0].name`. In a text: `f"to {find.out.city}"`.
+    """An expression: a place in what an earlier step gives, `find.out.cities[0].name`, or any by `ref("…")`. In a text: `f"to {find.out.city}"`.
 
     Fields are checked against the return type of the action, if it has one.
     """
@@ -56,20 +59,76 @@ class Ref:
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
     __hash__ = object.__hash__
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "{{ " + self._path + " }}"
 
-    __repr__ = __str__
+    def __str__(self) -> str:
+        return f"{_MARK}{self!r}{_MARK}"
 
 
-def _json(value: Any) -> Any:
+def ref(expression: str) -> Ref:
+    """Any expression: `ref("steps.find.outputs.cities | first")`."""
+    return Ref(expression)
+
+
+class refs:
+    """What expressions see besides steps."""
+
+    #: The inputs of the plan; in the key of a cache those of the step, in an undo step those of the step that it undoes.
+    inputs = Ref("inputs")
+    #: The outputs of the step that an undo step undoes, and of an iteration in `until`.
+    outputs = Ref("outputs")
+    goal = Ref("goal")
+    #: The item of a step with `for_each`, and its place from 0.
+    item, index = Ref("item"), Ref("index")
+    #: The number of the iteration, from 1, and the iteration before, of a step with `repeat`.
+    iteration, previous = Ref("iteration"), Ref("previous")
+    #: Status and failure of the plan, in steps that always run.
+    plan = Ref("plan")
+    #: The time.
+    now = Ref("now")
+
+
+def as_document(value: Any) -> Any:
+    """A value as JSON in which texts with braces are expressions, as in a document."""
     if isinstance(value, Ref):
-        return str(value)
+        return repr(value)
+    if isinstance(value, str):
+        return value.replace(_MARK, "")
     if isinstance(value, Mapping):
-        return {name: _json(item) for name, item in value.items()}
+        return {name: as_document(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_json(item) for item in value]
+        return [as_document(item) for item in value]
     return to_json(value)
+
+
+def _literal(text: str) -> str:
+    """The expression that gives a text."""
+    quoted = json.dumps(text, ensure_ascii=False).replace("{", "\\u007b").replace("}", "\\u007d")
+    return "{{ " + quoted + " }}"
+
+
+def _data(value: Any, read: list[str]) -> Any:
+    """A value of the program as JSON: what `Ref`s write are expressions, and added to `read`; all other texts stay as they are."""
+    if isinstance(value, Ref):
+        read.append(value._path)
+        return repr(value)
+    if isinstance(value, str):
+        parts = value.split(_MARK)
+        read.extend(parts[1::2])
+        opening = ("{",) if len(parts) > 1 else ("{{", "{%")
+        return "".join(_literal(part) if n % 2 == 0 and any(braces in part for braces in opening) else part for n, part in enumerate(parts))
+    if isinstance(value, Mapping):
+        return {name: _data(item, read) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_data(item, read) for item in value]
+    made = to_json(value)
+    return _data(made, read) if isinstance(made, (str, dict, list)) else made
+
+
+def _with_data(fields: Mapping[str, Any], read: list[str], *names: str) -> dict[str, Any]:
+    """Fields of which those with the names are values of the program, for expressions to fill."""
+    return {name: _data(value, read) if name in names else value for name, value in fields.items()}
 
 
 def _ms(value: Duration) -> int:
@@ -78,12 +137,12 @@ def _ms(value: Duration) -> int:
 
 def _in_ms(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """Renames durations: `timeout` in seconds becomes `timeout_ms`."""
-    return {(f"{name}_ms" if name in names else name): (_ms(value) if name in names else _json(value)) for name, value in fields.items()}
+    return {(f"{name}_ms" if name in names else name): (_ms(value) if name in names else as_document(value)) for name, value in fields.items()}
 
 
 def _bare(expression: Any) -> Any:
     """An expression without braces: fields like `when` have none."""
-    return re.sub(r"\{\{\s*(.*?)\s*\}\}", r"\1", str(expression)) if isinstance(expression, (str, Ref)) else expression
+    return re.sub(r"\{\{\s*(.*?)\s*\}\}", r"\1", str(expression).replace(_MARK, "")) if isinstance(expression, (str, Ref)) else expression
 
 
 def _schema(value: Any) -> Any:
@@ -103,7 +162,7 @@ def _retry(value: int | Mapping[str, Any]) -> Any:
 
 def _undo(name: str, action: Action | None, agent: str | None = None) -> dict[str, Any]:
     """An undo step: it gets the inputs and the outputs of what it undoes, as far as it has parameters for them."""
-    given = {"inputs": "{{ inputs }}", "outputs": "{{ outputs }}"}
+    given = {"inputs": refs.inputs, "outputs": refs.outputs}
     if action is not None and not action.whole:
         given = {field: value for field, value in given.items() if field in action.fields}
     return {**({"agent_type": agent} if agent else {}), "action": name, **({"inputs": given} if given else {})}
@@ -139,7 +198,7 @@ class Plan:
             "input_schema": None if input_schema is None else _schema(input_schema),
             "start_in": None if start_in is None else f"{_ms(start_in)}ms",
         }
-        self._fields = {key: _json(value) for key, value in given.items() if value is not None}
+        self._fields = {key: as_document(value) for key, value in given.items() if value is not None}
         self.steps: dict[str, Step] = {}
         self._phases: list[dict[str, Any]] = []
         self._phase: str | None = None
@@ -197,7 +256,7 @@ class Step:
     - `run`: an action (a function of an `Agent`), the name of an agent type, or a `Plan` that runs inside the step; or
       `use`, a stored plan: `trip@3`. Without it
       the step is one of the engine: `kind="finish"`, `"message"`, or a wait.
-    - `inputs`: JSON with `Ref`s. Steps that it reads come before it by themselves; `after` names others: steps, ids, `step.ended("failed")`.
+    - `inputs`: values with `Ref`s; braces in other texts are text. Steps that it reads come before it by themselves; `after` names others: steps, ids, `step.ended("failed")`.
     - `for_each`: a list or a `Ref` to one, with `item` (name of the item), `batch`, `items_max`, `on_item_failure`, `max_parallel`.
     - `repeat`: `{"until", "max", "delay", "on_max"}`. `wait`: seconds, or `{"for"}`, `{"until", "tz"}`,
       `{"event", "key", "schema", "timeout", "on_timeout"}`.
@@ -241,11 +300,12 @@ class Step:
         self._hint = found.returns if found is not None else Any
         if isinstance(wait, (int, float, datetime.timedelta)):
             wait = {"for": wait}
+        read: list[str] = []
         if wait is not None:
             typed = {"schema": _schema(wait["schema"])} if "schema" in wait else {}
-            made["kind"], made["wait"] = "wait", _in_ms({**wait, **typed}, "for", "timeout")
+            made["kind"], made["wait"] = "wait", _in_ms(_with_data({**wait, **typed}, read, "until", "key"), "for", "timeout")
         if for_each is not None:
-            made["for_each"] = _json(for_each)
+            made["for_each"] = as_document(for_each) if isinstance(for_each, str) else _data(for_each, read)
             made |= {"as": item, "batch": batch, "max_parallel": max_parallel, "items_max": items_max, "on_item_failure": on_item_failure}
         if (backup := action_of(fallback)) is not None:
             fallback = {"agent_type": backup.agent.agent_type, "action": backup.name}
@@ -253,20 +313,23 @@ class Step:
             undo = _undo(taken_back.name, taken_back, taken_back.agent.agent_type)
         elif isinstance(undo, str):
             undo = _undo(undo, found.agent.actions.get(undo) if found is not None else None)
-        if isinstance(undo, Mapping) and "retry" in undo:
-            undo = {**undo, "retry": _retry(undo["retry"])}
+        if isinstance(undo, Mapping):
+            undo = _with_data(undo, [], "inputs")
+            undo |= {"retry": _retry(undo["retry"])} if "retry" in undo else {}
         made |= {
-            "inputs": inputs, "join": join, "when": None if when is None else _bare(when),
+            "inputs": None if inputs is None else _data(inputs, read), "join": join, "when": None if when is None else _bare(when),
             "timeout_ms": None if timeout is None else _ms(timeout), "retry": None if retry is None else _retry(retry),
             "fallback": fallback, "on_failure": on_failure, "on_partial": on_partial,
-            "approve": None if approve is None else _approval(approve), "ask": None if ask is None else _in_ms(ask, "limit"),
+            "approve": None if approve is None else _approval(approve), "ask": None if ask is None else _in_ms(_with_data(ask, read, "question"), "limit"),
             "expected_outputs": expected_outputs, "expected_output": expected_output,
             "output_schema": None if output_schema is None else _schema(output_schema), "priority": priority, "resource": resource,
-            "estimates": estimates, "cache": _in_ms(cache, "ttl") if isinstance(cache, Mapping) else cache, "judges": judges,
+            "estimates": estimates, "cache": _in_ms(_with_data(cache, read, "key"), "ttl") if isinstance(cache, Mapping) else cache, "judges": judges,
             "repeat": None if repeat is None else {**_in_ms(repeat, "delay"), "until": _bare(repeat.get("until"))},
             "undo": None if undo is None else _in_ms(undo, "timeout"),  # type: ignore[arg-type]
         }
-        self._fields = {name: _json(value) for name, value in made.items() if value is not None}
+        self._fields = {name: as_document(value) for name, value in made.items() if value is not None}
+        conditions = [self._fields.get("when"), self._fields.get("repeat", {}).get("until"), for_each]
+        self._read = [*read, *(text for text in conditions if isinstance(text, str))]
         self._after = [step.id if isinstance(step, Step) else step for step in after]
         plans[-1].add(self)
 
@@ -296,8 +359,7 @@ class Step:
 
     def to_dict(self, plan: Plan) -> dict[str, Any]:
         """The step as JSON. The steps of the plan that it reads come before it."""
-        own = {name: value for name, value in self._fields.items() if name not in ("plan", "undo")}
-        used = {a or b for a, b in _USED.findall(json.dumps(own))} - {self.id}
+        used = {a or b for text in self._read for a, b in _USED.findall(text)} - {self.id}
         named = {str(one["step"]) if isinstance(one, Mapping) else one for one in self._after}
         read = [id for id in plan.steps if id in used and id not in named and plan.steps[id].always == self.always]
         after = [*self._after, *read]
