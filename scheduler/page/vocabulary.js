@@ -1,5 +1,5 @@
 // The statuses and events that the page knows. Written from the types of the program by
-// `cargo test -p goalmill-scheduler vocabulary`, as scheduler/src/api/page_vocabulary.rs says.
+// `cargo test -p goalmill-scheduler vocabulary`, as scheduler/src/api/page_vocabulary_tests.rs says.
 
 /** By status of a plan, a step or a constraint: its colour, whether it is final, its icon. */
 export const STATUSES = {

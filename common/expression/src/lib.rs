@@ -264,6 +264,6 @@ fn shorten(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod right_or_refused;
+mod right_or_refused_tests;
 #[cfg(test)]
 mod tests;

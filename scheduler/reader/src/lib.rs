@@ -24,7 +24,7 @@ mod value;
 mod value_search;
 mod variable;
 #[cfg(test)]
-mod worst_case;
+mod worst_case_tests;
 mod written_calls;
 
 pub use calls::parse_calls;

@@ -192,6 +192,6 @@ async fn upkeep(stop: CancellationToken, handle: PrometheusHandle) {
 }
 
 #[cfg(test)]
-mod page_vocabulary;
+mod page_vocabulary_tests;
 #[cfg(test)]
 mod tests;

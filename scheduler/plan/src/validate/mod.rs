@@ -17,8 +17,6 @@ mod goal;
 mod goal_context;
 mod goal_contract;
 mod graph;
-#[cfg(test)]
-mod hint_tests;
 mod input_schema;
 mod inputs;
 pub mod names;
@@ -89,3 +87,6 @@ fn read_plan(context: &ValidationContext<'_>, draft: &Value) -> Option<Plan> {
     plan_inputs::check_read(context, plan.as_ref(), context.rules.and_then(|rules| rules.inputs.as_deref()));
     plan
 }
+
+#[cfg(test)]
+mod tests;

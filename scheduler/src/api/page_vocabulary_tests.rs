@@ -14,7 +14,7 @@ const NAME: &str = "vocabulary.js";
 
 const HEAD: &str = "\
 // The statuses and events that the page knows. Written from the types of the program by
-// `cargo test -p goalmill-scheduler vocabulary`, as scheduler/src/api/page_vocabulary.rs says.
+// `cargo test -p goalmill-scheduler vocabulary`, as scheduler/src/api/page_vocabulary_tests.rs says.
 ";
 
 #[test]
