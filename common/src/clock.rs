@@ -98,7 +98,7 @@ impl Clock {
 
     /// Takes over the time of the store.
     ///
-    /// The first time is taken as it is. Later a store that is ahead is followed at once. If it is behind, as after a
+    /// The first time is taken as it is. Later a store that is ahead is followed immediately. If it is behind, as after a
     /// failover to a machine whose clock is behind, this clock passes at half of the speed until the store has caught up:
     /// it stands still for half of the time between two calls, and never goes back.
     ///

@@ -1,4 +1,4 @@
-//! What the owner of a shard has the store write: the commit of a turn, and entries of lists.
+//! Writes of the owner of a shard: the commit of a turn, and entries of lists.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -43,7 +43,7 @@ pub struct PlanWrite {
     /// Number of the log's last event before this commit; 0 for a new plan.
     pub base_seq: u64,
     /// Whether the owner's last commit of this plan ended there. Then the log's number is only compared in a full check:
-    /// as long as token and commit number are right, nobody else has written since.
+    /// as long as token and commit number are right, no other owner has written since.
     #[serde(skip)]
     pub follows: bool,
     /// Number of the last event written here, above `base_seq`, or `base_seq` without events. The log entry's id is

@@ -1,4 +1,4 @@
-//! What a plan's summary says of a plan that only waits, so that a new owner need not read its log.
+//! The mark of a plan that only waits in its summary, so that a new owner need not read its log.
 
 use std::collections::BTreeMap;
 

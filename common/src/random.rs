@@ -25,7 +25,7 @@ impl Random {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
     }
 
-    /// A word of 26 characters that nobody can guess (128 bits).
+    /// A word of 26 characters that cannot be guessed (128 bits).
     pub fn token(&self) -> String {
         let bits = (u128::from(self.draw()) << 64) | u128::from(self.draw());
         crate::id::base32(bits, 26)

@@ -232,7 +232,7 @@ pub(crate) async fn assemble(
     let lessons = Lessons { confidences, examples: pipeline.examples(), learns: settings.router.learn };
     let SchedulerStart { status, loops } = start;
     let hooks = Hooks::start(&settings.hooks, hooks, random.clone(), loops).map_err(SchedulerStartError::Hook)?;
-    // What is wrong with the settings is said at once; only then the store is waited for.
+    // What is wrong with the settings is said immediately; only then the store is waited for.
     let meta = open(broker.as_ref(), &install, status).await?;
     let store_clock = StoreClock::new(clock.clone());
     while let Err(error) = store_clock.check(broker.as_ref()).await {
@@ -329,7 +329,7 @@ impl RunningScheduler {
         self.api.map(|api| url_of(&self.scheduler.settings.api, api))
     }
 
-    /// Has the certificate of the API read again at once when it is notified; `None` without TLS.
+    /// Has the certificate of the API read again immediately when it is notified; `None` without TLS.
     pub fn certificate_reload(&self) -> Option<Arc<Notify>> {
         self.certificate_reload.clone()
     }

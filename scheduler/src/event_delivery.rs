@@ -140,7 +140,7 @@ impl<'a> EventDelivery<'a> {
         shard_client::send_request(self.scheduler, self.shards, request).await.map(drop)
     }
 
-    /// What the sender is told.
+    /// The answer to the sender.
     async fn end(self, keeping: Keeping) -> Result<EventReceipt, Problem> {
         let (broker, kept) = (self.scheduler.broker.as_ref(), self.kept);
         if !self.taken.is_empty() && keeping != Keeping::Full {

@@ -12,7 +12,7 @@ pub(crate) const BATCH: usize = 100;
 /// Interval of looking at the streams.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Turns that follow at once while entries are left, and after an interval otherwise.
+/// Turns that follow immediately while entries are left, and after an interval otherwise.
 pub(crate) struct InboxPoll<'a> {
     scheduler: &'a Scheduler,
     shards: &'a OwnedShards,

@@ -146,7 +146,7 @@ impl PlanReader for MergedPlans {
 }
 
 impl MergedPlans {
-    /// Whether the store has the plan. The archive is not asked each time that a log which goes on is read to its end.
+    /// Whether the store has the plan. The archive is not asked each time that a log which continues is read to its end.
     async fn is_live(&self, plan: &PlanId) -> Result<bool, BrokerError> {
         let statuses = self.live.0.statuses(std::slice::from_ref(plan)).await?;
         Ok(statuses.iter().any(Option::is_some))

@@ -1,4 +1,4 @@
-//! What one model made of one goal, from the planning trace.
+//! The answer of one model to one goal, read from the planning trace.
 
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;

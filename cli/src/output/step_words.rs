@@ -1,4 +1,4 @@
-//! What a step does besides running once, in words.
+//! Words for maps, loops, waits and clean-up of a step.
 
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Collect, ForEach, OnItemFailure, OnMax, Plan, Repeat, Step, StepWait};

@@ -1,4 +1,4 @@
-//! What a terminal shows while an answer takes its time.
+//! The line of a terminal while an answer is awaited.
 
 use std::time::Duration;
 

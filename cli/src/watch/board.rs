@@ -185,7 +185,7 @@ impl Board {
             history.waiting_since_ms = Some(time_ms);
             history.is_told_to_wait = retrying.told_to_wait;
             self.retries += u32::from(!retrying.told_to_wait);
-            // It failed before anybody told of its start: its worker vanished, or none came.
+            // It failed before its start was reported: its worker vanished, or none came.
             self.attempts += u32::from(before == Some(StepStatus::Queued));
         }
     }

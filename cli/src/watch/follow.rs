@@ -130,7 +130,7 @@ fn unreadable(error: goalmill_common::event::LogError) -> Failed {
     Failed::other(error).help("client and server may be of different versions")
 }
 
-/// Opens the stream. The client repeats the request while the server is away; a server whose streams break off at once counts
+/// Opens the stream. The client repeats the request while the server is away; a server whose streams break off soon counts
 /// as lost after some attempts.
 async fn reopen(client: &Client, plan: &PlanId, after: u64, tries: &mut u32) -> Result<Response, Failed> {
     if *tries > 0 {

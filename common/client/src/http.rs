@@ -18,7 +18,7 @@ pub(crate) static IN_PROCESS_HTTP: LazyLock<Arc<OnceLock<Http>>> = LazyLock::new
 #[derive(Clone, Debug)]
 pub(crate) struct Http {
     pub(crate) client: reqwest::Client,
-    /// Why only `http://` can be spoken.
+    /// Why only `http://` can be used.
     pub(crate) plain_only: Option<String>,
 }
 

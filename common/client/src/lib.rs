@@ -101,9 +101,9 @@ impl Client {
     }
 
     /// The same with another time for which requests are repeated that may be repeated: reads, and submissions, which have
-    /// an id. [`RETRY_FOR`] unless told otherwise.
+    /// an id. [`RETRY_FOR`] unless another time is set.
     ///
-    /// - `notice`: told once when a request takes long for that reason.
+    /// - `notice`: called once when a request takes long for that reason.
     #[must_use]
     pub fn retrying(self, limit: Duration, notice: Option<Notice>) -> Self {
         Self { retry: RequestRetry { limit, notice }, ..self }

@@ -10,7 +10,7 @@ use crate::{Client, ClientError, LogQuery, escaped};
 const OLDER: &str = "older:";
 
 impl Client {
-    /// The newest events of all plans, oldest first. One request looks at so many events only: the next one goes on.
+    /// The newest events of all plans, oldest first. One request looks at so many events only: the next one continues.
     pub async fn logs(&self, query: &LogQuery) -> Result<Page<Json>, ClientError> {
         let mut page = self.log_page(query, "").await?;
         let is_whole = page.next.is_none();

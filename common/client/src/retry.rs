@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::ClientError;
 
-/// How long a request is repeated unless told otherwise.
+/// How long a request is repeated unless another time is set.
 pub const RETRY_FOR: Duration = Duration::from_secs(10);
 /// Wait before the first repetition; it doubles.
 const WAIT: Duration = Duration::from_millis(100);
@@ -23,7 +23,7 @@ const NOTICE_AFTER: Duration = Duration::from_millis(500);
 /// Tells a person why a request takes long.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How long requests are repeated, and who is told.
+/// How long requests are repeated, and who gets a notice.
 #[derive(Clone, Default)]
 pub(crate) struct RequestRetry {
     pub(crate) limit: Duration,

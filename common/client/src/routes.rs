@@ -202,7 +202,7 @@ impl Client {
         self.read(self.request(Method::POST, &path).json(&self.signed(body))).await
     }
 
-    /// Begins a plan that goes on from another one.
+    /// Begins a plan that continues from another one.
     pub async fn fork(&self, plan: &PlanId, body: Value, key: &str) -> Result<Accepted, ClientError> {
         let request = self.submission(&format!("/v1/plans/{plan}:fork"), key);
         self.read(request.json(&self.signed(body))).await

@@ -1,4 +1,4 @@
-//! Where the key of a model comes from: an environment variable, a file that is renewed, or a program that prints it.
+//! Sources of the key of a model: an environment variable, a file that is renewed, or a program that prints it.
 
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};

@@ -126,7 +126,7 @@ pub struct Calibration {
     groups: Vec<ConfidenceBin>,
 }
 
-/// ConfidenceCalibration from `low` to `high`, which are told apart no further.
+/// ConfidenceCalibration from `low` to `high`, which are not distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct ConfidenceBin {
     low: f64,
@@ -134,7 +134,7 @@ struct ConfidenceBin {
     knot: Knot,
 }
 
-/// A group of plans whose confidences are told apart no further.
+/// A group of plans whose confidences are not distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Knot {
     /// Mean of what was said.

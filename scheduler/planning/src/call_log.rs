@@ -34,7 +34,7 @@ pub trait CallRecorder: Send + Sync {
         None
     }
 
-    /// A call is about to be made; returns once that is safe. `false`: nobody waits for what it is made for.
+    /// A call is about to be made; returns once that is safe. `false`: its result is not awaited.
     async fn asked(&self, call: ModelAsked) -> bool;
 
     /// The tools that its answer has called have run.
@@ -80,7 +80,7 @@ impl CallLog {
         Self(Arc::new(CallLogState { progress: Some(progress), ..CallLogState::default() }))
     }
 
-    /// Whether what calls take is written down, so that nobody else need charge it.
+    /// Whether what calls take is written down, so that no other place need charge it.
     pub fn is_written(&self) -> bool {
         self.0.recorder.is_some()
     }
@@ -213,7 +213,7 @@ pub enum CallStart {
     Replayed(Box<Completion>),
     /// It may be made now; its number.
     Call(u32),
-    /// Nobody waits for it.
+    /// It is not awaited.
     Abandoned,
 }
 

@@ -17,7 +17,7 @@ use crate::repair::Edit;
 const TEXT_BYTES_MAX: usize = 96 << 10;
 /// Bytes of one text.
 const ONE_TEXT_BYTES_MAX: usize = 24 << 10;
-/// Bytes of edits and issues that one account keeps in all; how many did not fit is told.
+/// Bytes of edits and issues that one account keeps in all; the number of those that did not fit is kept.
 const ENTRY_BYTES_MAX: usize = 256 << 10;
 
 /// An account under way. Clones are the same account: it outlives the repair_loop that it is about.
@@ -57,7 +57,7 @@ struct StartedSteps {
 /// What became of one answer.
 #[derive(Debug, Default)]
 pub struct Round {
-    /// `valid`, `invalid`, `truncated`, `unparseable`; empty where nobody judges.
+    /// `valid`, `invalid`, `truncated`, `unparseable`; empty without a judge.
     pub outcome: &'static str,
     pub verdict: String,
     pub syntax_repairs: Vec<goalmill_reader::Edit>,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 /// Limits of one parse. Input over a limit is refused or skipped, and the result reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReaderLimits {
-    /// Longer texts are refused unread. Bytes. The default is about 96,000 tokens, more than models write at once, and
+    /// Longer texts are refused unread. Bytes. The default is about 96,000 tokens, more than models write in one answer, and
     /// what is read within 50 ms of processor time whatever it holds.
     pub bytes_max: usize,
     /// Deeper nesting makes a value unreadable. Levels; at most 200, so that the tree can be walked on any stack.

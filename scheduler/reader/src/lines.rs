@@ -74,12 +74,12 @@ fn is_entry(words: &str) -> bool {
     words.split_once(':').is_some_and(|(key, _)| key.starts_with(char::is_lowercase) && shape::is_step_key(key))
 }
 
-/// Whether a line goes on with the item above it.
+/// Whether a line continues with the item above it.
 fn goes_on(line: &str) -> bool {
     line.starts_with([' ', '\t']) && !line.trim().is_empty()
 }
 
-/// Whether the text ends in the item that ends at `end`: on its line, or on a line that goes on with it.
+/// Whether the text ends in the item that ends at `end`: on its line, or on a line that continues with it.
 fn is_open(text: &str, end: usize) -> bool {
     let mut rest = text[end..].split('\n').skip(1);
     !text.ends_with('\n') && rest.all(goes_on)

@@ -70,7 +70,7 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// Whether a statement begins at `at`: on a line of its own that no bracket or comma goes on to, or behind a `;`.
+/// Whether a statement begins at `at`: on a line of its own that continues no bracket or comma, or behind a `;`.
 fn begins_statement(text: &str, at: usize) -> bool {
     let before = text[..at].trim_end_matches([' ', '\t', '`']);
     if before.is_empty() || before.ends_with(';') {

@@ -30,7 +30,7 @@ use super::{Api, approvals};
 use crate::effects;
 use crate::submission::{self, ParsedGoal};
 
-/// How long an action waits for its end unless told, in seconds.
+/// How long an action waits for its end by default, in seconds.
 const WAIT_SECONDS: f64 = 30.0;
 /// The longest that it waits, in seconds.
 const WAIT_SECONDS_MAX: f64 = 300.0;

@@ -22,7 +22,7 @@ pub(super) struct FoundEvents {
 
 /// The newest archived events that match, at most `limit`, newest first.
 ///
-/// - `read_max`: events that are read; then `older` says where the next request goes on.
+/// - `read_max`: events that are read; then `older` says where the next request continues.
 pub(super) async fn search(
     archive: &dyn ArchiveStore,
     mut search: EventSearch,

@@ -102,7 +102,7 @@ pub(super) async fn read_body(State(reader): State<BodyReader>, request: Request
 async fn read(parts: &Parts, body: Body, limits: BodyLimits) -> Result<Bytes, Problem> {
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let length = length.unwrap_or(0);
-    // Clients that ask first, and bodies far above the limit, are rejected at once.
+    // Clients that ask first, and bodies far above the limit, are rejected immediately.
     let asks = parts.headers.contains_key(header::EXPECT);
     let at_once = length > limits.bytes_max && (asks || length > limits.bytes_dropped());
     if at_once { Err(too_large(limits)) } else { collect(body, length, limits).await }

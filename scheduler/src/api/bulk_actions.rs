@@ -18,7 +18,7 @@ use super::plan_search::PlanSearch;
 use super::principal::Principal;
 use super::response::{self, ApiError, ApiResult, Body};
 
-/// Plans of one request unless told.
+/// Plans of one request by default.
 const PLANS: usize = 100;
 const PLANS_MAX: usize = 500;
 /// Plans that are asked at the same time.

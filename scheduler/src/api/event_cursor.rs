@@ -1,4 +1,4 @@
-//! Where the next page of a search for events begins.
+//! The cursor of a search for events: the beginning of its next page.
 
 use goalmill_archive::EventPosition;
 use goalmill_common::id::{PlanId, is_id};

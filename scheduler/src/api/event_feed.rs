@@ -1,4 +1,4 @@
-//! Events of all plans, live as server-sent events. A client that comes back goes on where it was.
+//! Events of all plans, live as server-sent events. A client that comes back continues where it was.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
@@ -78,7 +78,7 @@ pub(crate) async fn list(
     Ok(Sse::new(follow(api, principal, query, place, permit)).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// Where a stream goes on: all events before `since_ms` were sent, and of one plan those up to a number.
+/// Where a stream continues: all events before `since_ms` were sent, and of one plan those up to a number.
 ///
 /// Events after it may have been sent too, so some come again; `plan_id` and `seq` name each.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ const RESERVED_PREFIXES: [&str; 5] = ["oidc:", "token:", "hook:", "environment:"
 /// Actors of the engine and of requests without a name.
 const RESERVED_NAMES: [&str; 5] = ["engine", "timer", "oidc", "system", ANONYMOUS];
 
-/// Whether nobody may give himself or a token this name, because it is that of somebody else in the log.
+/// Whether callers and tokens may not have this name, because it is that of somebody else in the log.
 pub(super) fn is_reserved(actor: &str) -> bool {
     let actor = actor.to_lowercase();
     RESERVED_NAMES.contains(&actor.as_str()) || RESERVED_PREFIXES.iter().any(|prefix| actor.starts_with(prefix))

@@ -37,7 +37,7 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// Wait after a failed accept; usually there are too many open files.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Time limit of open requests when the scheduler stops; event streams end at once.
+/// Time limit of open requests when the scheduler stops; event streams end immediately.
 const END: Duration = Duration::from_secs(5);
 
 /// What accepts connections.

@@ -76,7 +76,7 @@ pub(crate) async fn act(
     view(&api, &id, name).await
 }
 
-/// Retries a step: at once if it waits for its next attempt, by an edit if it failed or was skipped and the plan still
+/// Retries a step: immediately if it waits for its next attempt, by an edit if it failed or was skipped and the plan still
 /// runs.
 async fn retry(api: &Api, id: &str, step: StepId, reason: String) -> Result<Verb, ApiError> {
     let at = load_plan(api, id).await?;

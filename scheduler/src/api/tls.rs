@@ -95,7 +95,7 @@ impl ApiTls {
         self.asked.clone()
     }
 
-    /// Does the handshake. A client that sends plain HTTP is told so, and refused.
+    /// Does the handshake. A client that sends plain HTTP gets that answer, and is refused.
     pub(super) async fn accept(&self, mut stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
         let mut first = [0];
         // Every request in plain HTTP begins with a method, every handshake with the byte 22.

@@ -110,7 +110,7 @@ impl Archiver {
         Self { scheduler, shards, store, walks: BTreeMap::new(), pause: CommitPause::default() }
     }
 
-    /// Runs until stopped. After a failure it waits, longer each time, and goes on where it was.
+    /// Runs until stopped. After a failure it waits, longer each time, and continues where it was.
     pub(crate) async fn run(mut self) {
         let scheduler = self.scheduler.clone();
         let interval = Duration::from_millis(scheduler.settings.archive.interval_ms);

@@ -47,7 +47,7 @@ pub struct HookCall {
 /// The answer of a hook that decides.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ruling {
-    /// It goes on as if there were no hook. At `on_plan_approved`: a person decides.
+    /// It continues as if there were no hook. At `on_plan_approved`: a person decides.
     Allowed,
     /// Refused, with the reason for people.
     Vetoed(String),
@@ -61,7 +61,7 @@ pub enum Ruling {
     InputsChanged { inputs: Json, reason: String },
     /// `on_step_complete`: the outputs are a failure.
     OutputsFailed(Failure),
-    /// `on_revision_needed`: how the plan is to be revised, and what the planners are told.
+    /// `on_revision_needed`: how the plan is to be revised, and what the planners get.
     StrategyChosen { strategy: RevisionStrategy, hint: String, reason: String },
 }
 
@@ -180,7 +180,7 @@ impl Hooks {
     /// Asks the hooks of a point, one after the other: the first that does not simply allow it decides.
     ///
     /// - `id`: the same whenever the question is asked again.
-    /// - `step`, `data`: what the hooks are told.
+    /// - `step`, `data`: what the hooks get.
     pub(crate) async fn decide(
         &self,
         point: Point,

@@ -1,4 +1,4 @@
-//! What one shard counts against the limits of namespaces.
+//! The use of one shard that counts against the limits of namespaces.
 
 use std::sync::Arc;
 

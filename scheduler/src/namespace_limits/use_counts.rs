@@ -1,4 +1,4 @@
-//! What namespaces use, in this process and in others.
+//! The use of namespaces, in this process and in others.
 
 use std::collections::BTreeMap;
 

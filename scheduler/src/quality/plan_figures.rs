@@ -1,4 +1,4 @@
-//! What the last state of a plan tells of its quality, for reports and for the metrics.
+//! Figures of quality from the last state of a plan, for reports and for the metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -18,7 +18,7 @@ const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
 const OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
 const CHAT: &str = "chat";
 
-/// What a call is told by: its span's name, `chat <model>`, and attributes.
+/// What distinguishes a call: its span's name, `chat <model>`, and attributes.
 pub(super) fn describe(answered: &ModelAnswered, models: &[ModelSettings]) -> (String, Vec<KeyValue>) {
     let usage = answered.usage;
     let mut attributes = vec![KeyValue::new(OPERATION, CHAT), cost(usage.cost), tokens(usage.tokens)];

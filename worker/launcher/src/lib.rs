@@ -126,6 +126,6 @@ fn ignore(_: nix::Result<()>) {}
 
 fn complain(reason: &str) {
     use std::io::Write;
-    // Nobody may be listening.
+    // There may be no listener.
     drop(writeln!(std::io::stderr(), "goalmill launch: {reason}"));
 }

@@ -1,6 +1,6 @@
 //! Fields of other engines that have no equal here, and what to write instead.
 
-/// Names in snake case, and what to do. Each says what there is, so that nobody keeps a field that does nothing.
+/// Names in snake case, and what to do. Each says what there is, so that no field without effect is kept.
 const ABSENT: [(&[&str], &str); 12] = [
     (
         &["finally", "on_exit", "on_completion", "cleanup", "clean_up", "teardown", "ensure"],

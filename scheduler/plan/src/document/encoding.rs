@@ -1,4 +1,4 @@
-//! Which bytes are text.
+//! Decodes the bytes of a text.
 
 use goalmill_common::problem::Issue;
 

@@ -262,7 +262,7 @@ fn session(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &s
                 conversion.rewrite.note(&format!("{at}/limits"), "limits", &key, "no planner has this setting");
             }
             _ => {
-                // What nobody knows is refused where it stood.
+                // An unknown field is refused where it stood.
                 let limits = map.entry("limits").or_insert_with(|| json!({}));
                 if let Some(limits) = limits.as_object_mut() {
                     limits.insert(key, value);

@@ -288,7 +288,7 @@ impl StepDefaults {
         let says = |step: &Map<String, Value>, name: &str| step.keys().any(|key| step_field(key) == step_field(name));
         let is_plan = says(step, "plan");
         for (name, value, before) in &self.fields {
-            // A plan inside is done by nobody, and its own steps have their limits.
+            // No agent does a plan inside, and its own steps have their limits.
             if is_plan && matches!(*name, "agent_type" | "kind" | "timeout_seconds" | "retry" | executor::PROMPT)
                 || matches!(*name, "kind" | "agent_type" | executor::PROMPT) && !is_done_by_agent(step)
             {

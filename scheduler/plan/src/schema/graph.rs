@@ -1,4 +1,4 @@
-//! Which subschema applies which others, with every `$ref` resolved: a graph, so that shared definitions count once.
+//! The graph of subschemas with every `$ref` resolved, so that shared definitions count once.
 
 use std::collections::BTreeMap;
 

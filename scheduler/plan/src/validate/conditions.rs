@@ -71,7 +71,7 @@ fn asks_for_failure(when: &str, id: &StepId) -> bool {
     !when.contains(" or ") && when.replace('"', "'").split(" and ").any(is_asked)
 }
 
-/// Warns of a step that goes on, or fails, after the skip of a step that has a condition.
+/// Warns of a step that continues, or fails, after the skip of a step that has a condition.
 pub(super) fn warn_of_skips(
     context: &ValidationContext<'_>,
     plan: &Plan,

@@ -47,7 +47,7 @@ struct ExpressionCheck<'c, 'l> {
     reads: StepReads,
 }
 
-/// Checks every expression, and adds the dependencies that they need and nobody has written.
+/// Checks every expression, and adds the dependencies that they need and the document does not have.
 pub(super) fn check_expressions(
     context: &ValidationContext<'_>,
     at: &DocumentPath<'_>,

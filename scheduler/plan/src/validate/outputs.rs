@@ -1,4 +1,4 @@
-//! What a step is expected to give: names, words or a schema.
+//! The expected outputs of a step: names, words or a schema.
 
 use goalmill_common::plan::Step;
 use serde_json::Value;

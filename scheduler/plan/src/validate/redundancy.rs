@@ -1,4 +1,5 @@
-//! Steps that do the same as another one or the same for another value, and outputs that nobody reads. Warnings only: a plan may mean it.
+//! Steps that do the same as another one or the same for another value, and outputs that no step reads. Warnings only:
+//! a plan may mean it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

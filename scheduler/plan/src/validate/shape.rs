@@ -321,7 +321,7 @@ pub(super) fn strategy(fields: &Fields<'_, '_>) -> Strategy {
     let words = [
         ("sequential", Strategy::Sequential),
         ("parallel", Strategy::Parallel),
-        // Dependencies one after the other, everything else at once.
+        // Dependencies one after the other, everything else together.
         ("hybrid", Strategy::Parallel),
         ("adaptive", Strategy::Adaptive),
     ];

@@ -1,4 +1,4 @@
-//! What follows when a step fails: retries, the fallback, the plan.
+//! The failure of a step: retries, the fallback, the plan.
 
 use goalmill_common::id::{AgentType, is_id};
 use goalmill_common::plan::{Fallback, OnFailure, OnPartial, Step};

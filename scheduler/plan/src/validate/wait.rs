@@ -1,4 +1,4 @@
-//! What a `wait` step waits for.
+//! The `wait` of a step: a duration, a time, or an event.
 
 use goalmill_common::clock::{TIME_MS_MAX, parse_rfc3339, rfc3339};
 use goalmill_common::id::is_id;

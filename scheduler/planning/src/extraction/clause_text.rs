@@ -40,7 +40,7 @@ static TURN: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 static CLOSES: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)\b(?:CLOSING)\b"));
-/// A clause behind a comma that goes on with what the one before it rules out.
+/// A clause behind a comma that continues with what the one before it rules out.
 static CONTINUES: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^(?:to|in|or|nor|and|for|by|before)\b|\bor\b"));
 static QUOTED: LazyLock<Regex> = LazyLock::new(|| pattern(r#""[^"]*"|[“„][^”“]*[”“]"#));
 /// Words that introduce a fact and belong to it.

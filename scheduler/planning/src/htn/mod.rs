@@ -56,7 +56,7 @@ impl HtnPlanner {
         Ok(Self { domains: Arc::new(domains), limits })
     }
 
-    /// - `stop`: whether nobody waits for the answer any more.
+    /// - `stop`: whether the answer is no longer awaited.
     fn make(&self, request: &PlanRequest, stop: &mut dyn FnMut() -> bool) -> Result<Planned, PlanningError> {
         if request.revision > 0 {
             return Err(PlanningError::new("domains make first plans only, no revisions"));
@@ -169,7 +169,7 @@ impl Planner for HtnPlanner {
     }
 }
 
-/// Says that nobody waits any more when it goes away, also when the future that holds it is dropped.
+/// Ends the search when it is dropped, also with the future that holds it.
 struct Awaited(Arc<AtomicBool>);
 
 impl Drop for Awaited {

@@ -1,6 +1,6 @@
 //! The verifier: a model reviews valid plans for steps that cannot work and for reaching the goal.
 //!
-//! A model's opinion, and taken as one: what it objects to is criticised once, and told. It refuses nothing, so a model
+//! A model's opinion, and taken as one: what it objects to is criticised once, and reported. It refuses nothing, so a model
 //! that fails, or has no time, leaves the plan as it is.
 
 use futures_util::future::join_all;
@@ -80,12 +80,12 @@ pub async fn reviewed(
     correct(repair_loop, task, good, by, findings.unwrap_or_default()).await
 }
 
-/// Errors found; what nobody looked at comes between those without and those with errors.
+/// Errors found; those without a review come between those without and those with errors.
 fn rank(findings: Option<&[Finding]>) -> (usize, bool) {
     (findings.into_iter().flatten().filter(|finding| finding.is_error).count(), findings.is_none())
 }
 
-/// A warning of validation that a model is told of: a plan with a map is shorter, and steps that run cannot become one.
+/// A warning of validation that a model gets: a plan with a map is shorter, and steps that run cannot become one.
 fn advice(task: &PlanTask<'_>, good: &ValidDraft) -> Vec<Issue> {
     let is_told = |issue: &&Issue| issue.code == "UNROLLED_STEPS" && !issue.pointer.contains("/plan/");
     let warnings = good.valid.warnings().iter().filter(|_| task.frozen.is_empty());

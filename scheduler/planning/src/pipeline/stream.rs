@@ -28,7 +28,7 @@ const PROVISIONAL: f64 = 0.75;
 /// Where a plan goes while it is written.
 #[async_trait]
 pub trait StepSink: Send + Sync {
-    /// The first steps: they may run at once.
+    /// The first steps: they may run immediately.
     async fn begin(&self, planned: Planned) -> Result<(), SinkClosed>;
     /// A whole plan, while the planner that writes parts is still asked. It is refused once steps of that one are out.
     async fn begin_whole(&self, planned: Planned) -> Result<(), SinkClosed>;
@@ -39,7 +39,7 @@ pub trait StepSink: Send + Sync {
 /// Why an sink takes no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkClosed {
-    /// Nobody waits for the plan any more.
+    /// The plan is no longer awaited.
     Gone,
     /// Another planner's plan has begun: this one is of use only as a whole.
     Overtaken,
@@ -54,7 +54,7 @@ pub enum StreamOutcome {
     Whole(Box<Planned>),
     /// It has begun; this is how the writing ended.
     Closed(Box<Closing>),
-    /// Nobody waits for it any more.
+    /// It is no longer awaited.
     Gone,
 }
 

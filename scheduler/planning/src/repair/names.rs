@@ -7,7 +7,7 @@ use goalmill_plan::validate::names::{normal, only_slip};
 
 use super::context::RepairContext;
 
-/// Replaces agent types that nobody has.
+/// Replaces agent types that are not registered.
 pub(super) fn agents(work: &mut RepairContext<'_>) {
     let Some(catalogue) = work.catalogue() else { return };
     for step in 0..work.steps.len() {
@@ -64,7 +64,7 @@ pub(super) fn agents(work: &mut RepairContext<'_>) {
     }
 }
 
-/// An action that nobody offers and that is the name of an agent type says who does the step.
+/// An action that no agent offers and that is the name of an agent type says who does the step.
 fn agent_in_action(work: &mut RepairContext<'_>, catalogue: &Catalogue, step: usize, action: &str) {
     if action.is_empty() || !work.has(step, "action") || !catalogue.find("auto", action).is_empty() {
         return;
@@ -101,7 +101,7 @@ pub(super) fn actions(work: &mut RepairContext<'_>) {
     }
 }
 
-/// An action of several words that nobody offers is the text of a step that has none.
+/// An action of several words that no agent offers is the text of a step that has none.
 fn action_is_text(work: &mut RepairContext<'_>, step: usize, action: &str) {
     let has_text = !work.text(step, "description").is_empty();
     if action.split_whitespace().count() < 3 || has_text || !work.has(step, "action") {

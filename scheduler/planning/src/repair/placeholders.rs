@@ -119,7 +119,7 @@ fn quoted(names: &[String]) -> String {
     names.join(", ")
 }
 
-/// Placeholders that are still there and that nobody is asked for.
+/// Placeholders that are still there and that no person is asked for.
 pub(super) fn unresolved(work: &RepairContext<'_>) -> Vec<Issue> {
     let mut issues = Vec::new();
     for step in 0..work.steps.len() {

@@ -32,7 +32,7 @@ fn decomposed(step: &Step) -> Option<Proposal> {
 }
 
 /// Does without the step, where the plan can: failures are allowed, or those who wait for it have enough others, and
-/// nobody reads what it would have given.
+/// no step reads what it would have given.
 pub(super) fn skip(case: &ReplanCase<'_>) -> Option<Proposal> {
     let step = case.step()?;
     let mut dependents = case.dependents(&step.id).peekable();
@@ -49,7 +49,7 @@ fn skipped(step: &Step) -> Proposal {
     proposal(RevisionStrategy::SkipAndContinue, vec![change], format!("the plan goes on without `{}`", step.id))
 }
 
-/// Saves what is left of a budget: steps are left out that may fail anyway and that nobody waits for.
+/// Saves what is left of a budget: steps are left out that may fail anyway and that no step waits for.
 pub(super) fn save(case: &ReplanCase<'_>) -> Option<Proposal> {
     let steps = case.situation.plan.steps.iter().filter(|step| {
         let waits = case.at(&step.id).is_some_and(|at| matches!(at.status, StepStatus::Pending | StepStatus::Ready));

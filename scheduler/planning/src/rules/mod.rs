@@ -286,9 +286,9 @@ fn success(rule: &Rule, request: &PlanRequest, read: &GoalFacts, render: &Templa
     Ok(lines)
 }
 
-/// Gives steps that nobody serves to the rule's stand-in, if that one is served; tells which.
+/// Gives steps that no worker serves to the rule's stand-in, if that one is served; tells which.
 ///
-/// A stand-in that does not know the action is told in words, as the input `task`.
+/// A stand-in that does not know the action gets it in words, as the input `task`.
 fn stand_in(rule: &Rule, request: &PlanRequest, plan: &mut Plan) -> Map<String, Value> {
     let served = |name: &AgentType| request.agents.iter().find(|agent| agent.agent_type == *name);
     let Some(agent) = rule.stand_in.as_ref().and_then(served) else { return Map::new() };

@@ -1,4 +1,4 @@
-//! The tools planner: a model builds and revises a plan by tool calls, each validated at once and recorded.
+//! The tools planner: a model builds and revises a plan by tool calls, each validated immediately and recorded.
 
 use std::sync::Arc;
 

@@ -75,7 +75,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Whether, at a `]` inside an item of a list, the item ends and the list goes on: another table follows, which can
+    /// Whether, at a `]` inside an item of a list, the item ends and the list continues: another table follows, which can
     /// stand nowhere but in this list.
     fn list_goes_on(&self, target: usize) -> bool {
         let n = self.s.stack.len();

@@ -77,7 +77,7 @@ impl Parser<'_> {
         }
     }
 
-    /// In a text that goes on to the end in one string, the last quote after which only brackets or little junk and
+    /// In a text that continues to the end in one string, the last quote after which only brackets or little junk and
     /// brackets stand: `'…text.'>}}]`.
     fn last_quote(&mut self, place: QuotePosition, inner: &[usize]) -> Option<Close> {
         if place == QuotePosition::Key {

@@ -1,7 +1,7 @@
 //! The parser: one pass over the bytes with an explicit stack, for JSON, Python literals and calls.
 //!
 //! It runs in two ways. Plain, it accepts what the notations allow and stops at the first byte they don't; it can be
-//! resumed when more text arrives. Repairing, it goes on where the text is broken, and notes each guess.
+//! resumed when more text arrives. Repairing, it continues where the text is broken, and notes each guess.
 
 mod bare;
 mod blank;
@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
         self.unexpected(c)
     }
 
-    /// Whether a text with this quote goes on what was read last: Python knows no curly quotes.
+    /// Whether a text with this quote continues what was read last: Python knows no curly quotes.
     fn joins(&mut self, quote: quote::Quote) -> bool {
         let bytes = self.bytes;
         let is_typed = matches!(quote, quote::Quote::Plain(_) | quote::Quote::Triple(_));

@@ -116,7 +116,7 @@ impl ParserState {
             && top.want == ExpectedToken::After
             && matches!(text.as_bytes().get(self.pos), Some(b'"' | b'\''))
         {
-            // `'a' 'b` in Python: the text goes on in another one, which is cut.
+            // `'a' 'b` in Python: the text continues in another one, which is cut.
             drop(top.pop());
         }
         let mut inner: Option<Node> = None;

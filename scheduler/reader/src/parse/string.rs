@@ -56,7 +56,7 @@ impl Parser<'_> {
                 }
                 Some(stop) => return Ok(Close::At(stop)),
                 None => {
-                    // Quotes of several bytes may be cut at the end of a text that goes on.
+                    // Quotes of several bytes may be cut at the end of a text that continues.
                     self.s.scanned = self.bytes.len().saturating_sub(2).max(body);
                     while !self.src.is_char_boundary(self.s.scanned) {
                         self.s.scanned -= 1;

@@ -1,4 +1,4 @@
-//! What a request asks for, and what that asks of its caller.
+//! The route of a request, and the roles that it needs.
 
 use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request};
 use axum::http::Method;

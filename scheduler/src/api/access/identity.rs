@@ -1,4 +1,4 @@
-//! What an identity provider says of a caller, and why nobody could sign in there.
+//! The identity of a caller by an identity provider, and the reasons of a failed sign-in.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ pub(in crate::api) struct OidcIdentity {
     pub(in crate::api) expires_ms: u64,
 }
 
-/// Why nobody could sign in.
+/// Why a sign-in failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::api) enum SignInFailure {
     /// The provider, or the person there, said no.

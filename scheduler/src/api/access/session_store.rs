@@ -49,7 +49,7 @@ impl SessionStore {
         Self { broker, clock, random, session_ms }
     }
 
-    /// A word that nobody guesses.
+    /// A word that cannot be guessed.
     pub(crate) fn new_word(&self) -> String {
         [self.random.token(), self.random.token()].concat()
     }

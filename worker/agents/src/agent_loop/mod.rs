@@ -39,7 +39,7 @@ const FINAL_ANSWER: &str = "final_answer";
 const ANSWER_NAME: &str = "answer";
 /// Name of recorded model calls.
 const MODEL_CALL: &str = "model";
-/// What a model is told once that writes a call among sentences.
+/// The reply to a model that writes a call among sentences; it is sent once.
 const CALL_OR_ANSWER: &str = "The tool call was not run, because it stands among other words. If you want to call the \
                               tool, reply with the call and nothing else. Otherwise reply with the answer.";
 
@@ -59,7 +59,7 @@ pub(crate) struct AgentLoop<'a> {
     invalid_answers: u32,
     /// The next reply must be an answer.
     must_answer: bool,
-    /// The model was told that a call among sentences is not run.
+    /// The model knows that a call among sentences is not run.
     is_told_to_call: bool,
     /// Calls of tools that this attempt has made: name and arguments.
     made: Vec<(String, Value)>,
@@ -73,7 +73,7 @@ enum Act {
     None,
     /// No tool that can change something was called successfully.
     Open,
-    /// The same, and the model was told so.
+    /// The same, and the model knows it.
     Told,
     Done,
 }

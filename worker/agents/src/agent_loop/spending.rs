@@ -1,4 +1,4 @@
-//! What the calls of an attempt use up, and what happens when the budget of the plan is used up.
+//! The use of the calls of an attempt, and the end of the budget of the plan.
 
 use goalmill_common::call::{CallBudget, CallNeeds};
 use goalmill_common::failure::Failure;

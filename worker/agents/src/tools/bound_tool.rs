@@ -153,7 +153,7 @@ impl BoundTool {
         self.tool.name()
     }
 
-    /// Whether a call has no effect, costs nothing, and needs nobody's approval.
+    /// Whether a call has no effect, costs nothing, and needs no approval.
     pub fn is_free_read(&self) -> bool {
         self.tool.is_read_only() && self.terms.policy == ToolPolicy::Allow && self.terms.price == Usd::ZERO
     }

@@ -19,7 +19,7 @@ use super::{AgentTool, PlanCall, SUBMIT_PLAN};
 const STEPS_LIMIT: usize = 100;
 /// Plans that the calls of one step may submit at most.
 const PLANS_LIMIT: u32 = 50;
-/// Issues of an invalid plan that the model is told of.
+/// Issues of an invalid plan that the model gets.
 const ISSUES_MAX: usize = 8;
 /// Characters that describe one agent type.
 const AGENT_CHARS_MAX: usize = 600;

@@ -1,4 +1,4 @@
-//! What steps can do, and what it gives: the actions of agents and stored plans.
+//! The actions of agents and the stored plans that steps can use, with their outputs.
 
 use std::collections::BTreeSet;
 

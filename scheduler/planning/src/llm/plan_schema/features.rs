@@ -1,4 +1,4 @@
-//! What plans may use besides steps with an action: the words of prompts and the fields of schemas, from one list.
+//! Features of plans besides steps with an action: the words of prompts and the fields of schemas, from one list.
 
 use goalmill_common::plan::DependencyStatus;
 use goalmill_common::planning::PlanFeature;

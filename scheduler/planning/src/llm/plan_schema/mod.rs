@@ -169,7 +169,7 @@ impl PlanVocabulary {
     /// Each form in as much detail as fits; what fits in none is said in the prompt form.
     ///
     /// - `known`, `fresh`: steps that exist, and ids of new steps; any step may refer to them.
-    /// - `loose`: fields of the answer for the schema of a step that nobody enforces; `question` and `remove` may be left out.
+    /// - `loose`: fields of the answer for the schema of a step that is not enforced; `question` and `remove` may be left out.
     fn forms(
         self,
         known: Vec<KnownStep>,

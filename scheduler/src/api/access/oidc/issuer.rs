@@ -47,7 +47,7 @@ pub(super) struct IssuerEndpoints {
 #[derive(Clone, Debug, Default)]
 struct KeyCache {
     keys: Arc<KeySet>,
-    /// `None` for an issuer where nobody can sign in.
+    /// `None` for an issuer without sign-in.
     endpoints: Option<Arc<IssuerEndpoints>>,
     /// When the keys were read, Unix milliseconds.
     read_ms: Option<u64>,
@@ -76,7 +76,7 @@ impl Issuer {
             }
             return Ok(token.verify(known.keys.candidates(token)));
         }
-        // It goes on when the caller hangs up.
+        // It continues when the caller hangs up.
         if self.spawn_read(known.read_ms, tasks).await.is_err() {
             return Err(IssuerUnavailable);
         }
@@ -177,7 +177,7 @@ impl IssuerEndpoints {
     }
 }
 
-/// An address in the description of an issuer that nobody on the way can change.
+/// An address in the description of an issuer that cannot be changed on the way.
 fn private_url<'a>(described: &'a Value, name: &str) -> Result<&'a str, String> {
     let url = described[name].as_str().ok_or_else(|| format!("its description has no `{name}`"))?;
     is_private_url(url)
