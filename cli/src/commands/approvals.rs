@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::questions::open_requests;
 use super::results::show_status;
-use super::{edit_request, graph, input, step, submit};
-use crate::args::{ApproveArgs, EditArgs, Reasoned, StepRef};
+use super::{edit_request, graph, input, submit};
+use crate::args::{ApproveArgs, EditArgs, Reasoned};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Tone, span, time_left, yaml};
@@ -63,7 +63,7 @@ async fn ask_approval(context: &CommandContext, plan: &PlanId) -> CommandResult 
 }
 
 /// The reason; prompts when it is empty.
-fn prompt_reason(reason: &str) -> Result<String, Failed> {
+pub fn prompt_reason(reason: &str) -> Result<String, Failed> {
     match reason {
         "" => Ok(prompt::line("why? (for the log, may be empty) ")?.unwrap_or_default()),
         reason => Ok(reason.to_owned()),
@@ -78,53 +78,6 @@ pub async fn reject(context: &CommandContext, what: &Reasoned) -> CommandResult 
     steer(context, &plan, "reject", json!({ "reason": reason })).await
 }
 
-/// `step approve` and `step reject`: shows the step in a terminal and prompts for what is missing.
-pub async fn decide_step(context: &CommandContext, what: &StepRef, verb: &str) -> CommandResult {
-    let CommandContext { screen, client, clock, .. } = context;
-    if !what.reason.is_empty() || !prompt::is_possible(screen) {
-        step::steer(context, what, verb, None).await?;
-        return Ok(Exit::Done);
-    }
-    let plan = client.resolve(&what.plan).await?;
-    let view = client.plan(&plan).await?;
-    let Some(at) = view.steps.iter().find(|at| at.id.as_str() == what.step) else {
-        return Err(step::unknown(&plan, &what.step));
-    };
-    let due = at.due_at.as_deref().map(|due| format!(" · {}", time_left(due, clock))).unwrap_or_default();
-    let name = screen.palette.tone(Tone::Bold, at.id.as_str());
-    screen.line(format!("{name} {}{due}\n  {} {}", at.status.as_str().replace('_', " "), at.agent_type, at.action))?;
-    if !at.reason.is_empty() {
-        screen.line(format!("  {}", at.reason))?;
-    }
-    let document = client.graph(&plan).await?;
-    let steps = document["steps"].as_array().into_iter().flatten();
-    if let Some(spec) = steps.into_iter().find(|spec| spec["id"] == what.step.as_str()) {
-        let shown: Map<String, Value> = ["description", "inputs"]
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), spec.get(*name).filter(|value| !value.is_null())?.clone())))
-            .collect();
-        screen.text(&yaml(&shown).lines().map(|line| format!("  {line}\n")).collect::<String>())?;
-        screen.text(&decision_default_text(&spec["approve"], "the step runs", "the step fails"))?;
-    }
-    let mut verb = verb;
-    if verb == "approve" {
-        let said = prompt::line("approve? [y/N/reject] ")?.unwrap_or_default().to_lowercase();
-        match said.as_str() {
-            "y" | "yes" => {}
-            "r" | "reject" => verb = "reject",
-            _ => {
-                let step = &what.step;
-                screen
-                    .note(format!("nothing is decided; to refuse it: goalmill step reject {plan} {step} --reason '…'"));
-                return Ok(Exit::AwaitingApproval);
-            }
-        }
-    }
-    let told = StepRef { plan: plan.to_string(), step: what.step.clone(), reason: prompt_reason("")? };
-    step::steer(context, &told, verb, None).await?;
-    Ok(Exit::Done)
-}
-
 /// The default decision about a plan or its revision.
 fn default_decision(view: &PlanView, document: &Value) -> String {
     match &view.proposal {
@@ -136,7 +89,7 @@ fn default_decision(view: &PlanView, document: &Value) -> String {
     }
 }
 
-fn decision_default_text(approve: &Value, runs: &str, ends: &str) -> String {
+pub fn decision_default_text(approve: &Value, runs: &str, ends: &str) -> String {
     let Some(limit_ms) = approve["limit_ms"].as_u64() else { return String::new() };
     let then = if approve["default"] == "approve" { runs } else { ends };
     format!("  without a decision within {}: {then}\n", span(limit_ms))

@@ -9,7 +9,8 @@ use super::{approvals, checked_id, input, questions};
 use crate::args::{StepCommand, StepRef};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
-use crate::output::{Palette, Tone, step_tone, yaml};
+use crate::output::{Palette, Tone, step_tone, time_left, yaml};
+use crate::prompt;
 
 pub async fn run(context: &CommandContext, command: StepCommand) -> CommandResult {
     match command {
@@ -33,10 +34,57 @@ pub async fn run(context: &CommandContext, command: StepCommand) -> CommandResul
                 .map_err(|error| Failed::invalid(format!("the outputs are not JSON: {error}")))?;
             steer(context, &step, "complete", Some(outputs)).await?;
         }
-        StepCommand::Approve(step) => return approvals::decide_step(context, &step, "approve").await,
-        StepCommand::Reject(step) => return approvals::decide_step(context, &step, "reject").await,
+        StepCommand::Approve(step) => return decide(context, &step, "approve").await,
+        StepCommand::Reject(step) => return decide(context, &step, "reject").await,
         StepCommand::Answer(args) => return questions::answer_step(context, &args).await,
     }
+    Ok(Exit::Done)
+}
+
+/// `step approve` and `step reject`: shows the step in a terminal and prompts for what is missing.
+async fn decide(context: &CommandContext, what: &StepRef, verb: &str) -> CommandResult {
+    let CommandContext { screen, client, clock, .. } = context;
+    if !what.reason.is_empty() || !prompt::is_possible(screen) {
+        steer(context, what, verb, None).await?;
+        return Ok(Exit::Done);
+    }
+    let plan = client.resolve(&what.plan).await?;
+    let view = client.plan(&plan).await?;
+    let Some(at) = view.steps.iter().find(|at| at.id.as_str() == what.step) else {
+        return Err(unknown(&plan, &what.step));
+    };
+    let due = at.due_at.as_deref().map(|due| format!(" · {}", time_left(due, clock))).unwrap_or_default();
+    let name = screen.palette.tone(Tone::Bold, at.id.as_str());
+    screen.line(format!("{name} {}{due}\n  {} {}", at.status.as_str().replace('_', " "), at.agent_type, at.action))?;
+    if !at.reason.is_empty() {
+        screen.line(format!("  {}", at.reason))?;
+    }
+    let document = client.graph(&plan).await?;
+    let steps = document["steps"].as_array().into_iter().flatten();
+    if let Some(spec) = steps.into_iter().find(|spec| spec["id"] == what.step.as_str()) {
+        let shown: Map<String, Value> = ["description", "inputs"]
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), spec.get(*name).filter(|value| !value.is_null())?.clone())))
+            .collect();
+        screen.text(&yaml(&shown).lines().map(|line| format!("  {line}\n")).collect::<String>())?;
+        screen.text(&approvals::decision_default_text(&spec["approve"], "the step runs", "the step fails"))?;
+    }
+    let mut verb = verb;
+    if verb == "approve" {
+        let said = prompt::line("approve? [y/N/reject] ")?.unwrap_or_default().to_lowercase();
+        match said.as_str() {
+            "y" | "yes" => {}
+            "r" | "reject" => verb = "reject",
+            _ => {
+                let step = &what.step;
+                screen
+                    .note(format!("nothing is decided; to refuse it: goalmill step reject {plan} {step} --reason '…'"));
+                return Ok(Exit::AwaitingApproval);
+            }
+        }
+    }
+    let told = StepRef { plan: plan.to_string(), step: what.step.clone(), reason: approvals::prompt_reason("")? };
+    steer(context, &told, verb, None).await?;
     Ok(Exit::Done)
 }
 

@@ -1,4 +1,4 @@
-//! What the plan of a goal should be like, beside valid.
+//! Expectations of the plan of a goal, beside its validity.
 
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
@@ -6,8 +6,6 @@ use goalmill_common::problem::Issue;
 use goalmill_expression::{Evaluator, Missing, TemplateValues};
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-use super::goals::issue;
 
 /// What is expected of a plan.
 #[derive(Debug, Default, Deserialize)]
@@ -79,6 +77,11 @@ impl Expectation {
         };
         self.criteria.iter().filter_map(told).collect()
     }
+}
+
+/// An issue of the file.
+pub fn issue(pointer: &str, detail: &str, hint: &str) -> Issue {
+    Issue { code: "INVALID_VALUE".into(), pointer: pointer.into(), detail: detail.into(), hint: hint.into() }
 }
 
 #[cfg(test)]

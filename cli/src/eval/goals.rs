@@ -5,7 +5,7 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_plan::validate;
 use serde_json::{Value, json};
 
-use super::expectation::Expectation;
+use super::expectation::{Expectation, issue};
 use crate::commands::input;
 use crate::commands::submit::at_file;
 use crate::exit::Failed;
@@ -84,11 +84,6 @@ fn goal(entry: &Value) -> Result<EvaluationGoal, Vec<Issue>> {
         }
         (goal, expect) => Err(goal.err().into_iter().flatten().chain(expect.err()).collect()),
     }
-}
-
-/// An issue of the file.
-pub fn issue(pointer: &str, detail: &str, hint: &str) -> Issue {
-    Issue { code: "INVALID_VALUE".into(), pointer: pointer.into(), detail: detail.into(), hint: hint.into() }
 }
 
 /// Says which goal the server refused.

@@ -81,7 +81,7 @@ pub async fn start(
         executors: bridge.executors(),
         kinds: Kinds::new(),
     };
-    let running = goalmill_worker::start(options).await.map_err(super::worker::failed)?;
+    let running = goalmill_worker::start(options).await.map_err(super::start_failed)?;
     info!("worker {} serves {}", running.id(), hello.package);
     bridge.link().send_ready(running.id().as_str(), nesting_max);
     Ok(running)

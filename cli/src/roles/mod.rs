@@ -9,6 +9,7 @@ pub mod worker;
 use std::path::Path;
 
 use goalmill_common::config::{Loaded, Override};
+use goalmill_worker::WorkerStartError;
 
 use crate::args::RoleArgs;
 use crate::commands::config::settings;
@@ -37,4 +38,18 @@ fn metrics_address(flag: Option<String>) -> Option<String> {
 fn load(config: Option<&Path>, flags: &[(&'static str, Option<String>)]) -> Result<Loaded, Failed> {
     let given: Vec<Override> = flags.iter().filter_map(|(path, value)| Some((*path, value.clone()?))).collect();
     settings(config, &given)
+}
+
+/// The start error of a worker, with a hint.
+fn start_failed(error: WorkerStartError) -> Failed {
+    match error {
+        WorkerStartError::Broker(error) => error.into(),
+        WorkerStartError::NoAgents => Failed::new(Exit::Usage, error.to_string()).help("try: goalmill worker --demo"),
+        WorkerStartError::Executor { .. } => {
+            Failed::invalid(error.to_string()).help("see the settings: goalmill config worker")
+        }
+        WorkerStartError::Listen { .. } => {
+            Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen 127.0.0.1:0")
+        }
+    }
 }

@@ -10,7 +10,7 @@ use goalmill_common::id::AgentType;
 use goalmill_common::random::Random;
 use goalmill_demo::agents as demo;
 use goalmill_worker::executor::{Build, Executor, Kinds};
-use goalmill_worker::{RunningWorker, WorkerOptions, WorkerStartError};
+use goalmill_worker::{RunningWorker, WorkerOptions};
 use tracing::info;
 
 use super::signals::Signals;
@@ -44,7 +44,7 @@ pub async fn run(args: &WorkerRunArgs) -> CommandResult {
     let broker = goalmill_broker::redis::connect(&loaded.settings.redis).await?;
     let limits = loaded.settings.limits;
     let options = WorkerOptions { settings, limits, broker, clock, random, executors, kinds };
-    let running = goalmill_worker::start(options).await.map_err(failed)?;
+    let running = goalmill_worker::start(options).await.map_err(super::start_failed)?;
     info!("worker {} runs", running.id());
     if let Some(address) = running.address() {
         info!("health and metrics are at http://{address}");
@@ -111,20 +111,6 @@ pub fn restrict(settings: &mut WorkerSettings, executors: &mut Executors, wanted
     settings.agents.retain(|agent_type, _| wanted.contains(agent_type.as_str()));
     executors.retain(|agent_type, _| wanted.contains(agent_type.as_str()));
     Ok(())
-}
-
-/// The start error of a worker, with a hint.
-pub fn failed(error: WorkerStartError) -> Failed {
-    match error {
-        WorkerStartError::Broker(error) => error.into(),
-        WorkerStartError::NoAgents => Failed::new(Exit::Usage, error.to_string()).help("try: goalmill worker --demo"),
-        WorkerStartError::Executor { .. } => {
-            Failed::invalid(error.to_string()).help("see the settings: goalmill config worker")
-        }
-        WorkerStartError::Listen { .. } => {
-            Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen 127.0.0.1:0")
-        }
-    }
 }
 
 #[cfg(test)]

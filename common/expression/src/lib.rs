@@ -6,6 +6,7 @@
 //! - In prompts, rules, system prompts of agents and the executor `transform`, with the values that the caller gives
 //!   ([`Evaluator`]).
 
+mod comparison;
 mod facts;
 mod filters;
 mod hints;
@@ -29,7 +30,8 @@ use goalmill_common::limits::Limits;
 use goalmill_common::text;
 use serde_json::Value as JsonValue;
 
-pub use facts::{ComparedOperands, Facts, Operand, ValueType, examine, examine_condition};
+pub use comparison::{ComparedOperands, Operand, ValueType};
+pub use facts::{Facts, examine, examine_condition};
 pub use meter::WorkMeter;
 pub use payload::{NeededPayload, PAYLOAD_NEEDED, PAYLOAD_TOO_LARGE, Payload, Payloads};
 pub use scan::SeenPath;

@@ -1,11 +1,11 @@
 //! Reads the tokens of a template without running it: what it may use, and which steps it sees.
 //!
-//! Deliberately stricter than the template language: whatever cannot be told from the text alone is refused,
+//! Deliberately stricter than the template language: whatever the text alone does not determine is refused,
 //! so that nothing can grow without limit and no step is seen that the text does not name.
 
 use std::ops::Range;
 
-use crate::facts::{self, ComparedOperands};
+use crate::comparison::{ComparedOperands, collect_comparisons};
 use crate::path::{check_number, check_status, is_path, passed_on, path_parts};
 use crate::rewritten_text::RewrittenText;
 use crate::tokens::{Token, Tokens, tokens};
@@ -55,9 +55,9 @@ pub(crate) struct Scan {
     /// The path that is the only expression, perhaps with a default: its value is passed on as it is.
     pub passed_on: Option<Vec<String>>,
     pub uses_goal: bool,
-    /// Whether the time is spoken of.
+    /// Whether it reads the time.
     pub uses_now: bool,
-    /// Whether inputs are spoken of: those of the plan, or in some places those of a step.
+    /// Whether it reads inputs: those of the plan, or in some places those of a step.
     pub uses_inputs: bool,
     pub has_loop: bool,
     /// Whether there is only one expression and it is a path, such as `steps.a.outputs.x`: certainly well formed.
@@ -306,7 +306,7 @@ fn check(tokens: &Tokens<'_>, range: Range<usize>, scan: &mut Scan) -> Result<()
     }
     hints::check_equals(tokens)?;
     if scan.with_comparisons {
-        facts::collect_comparisons(tokens, range, &mut scan.comparisons)?;
+        collect_comparisons(tokens, range, &mut scan.comparisons)?;
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ mod tests {
     use metrics_exporter_prometheus::PrometheusBuilder;
 
     use super::*;
-    use crate::fallback_modes::ResponseMode;
+    use crate::response_mode::ResponseMode;
     use crate::usage::TokenUsage;
     use crate::usage::Usd;
 

@@ -12,14 +12,16 @@ use tokio::time::{Instant, timeout};
 use crate::answer_schema::SchemaForm;
 use crate::call_metrics;
 use crate::circuit_breaker::Unavailable;
-use crate::completion::{CallAttempt, Completion, CompletionDelta, FinishReason, RawResponse};
+use crate::completion::{CallAttempt, Completion, FinishReason, RawResponse};
+use crate::completion_delta::CompletionDelta;
 use crate::error::{ModelError, WaitPhase};
-use crate::fallback_modes::{ResponseMode, is_format_rejection};
+use crate::fallback_modes::is_format_rejection;
+use crate::message::ProviderFields;
 use crate::model::{CallPermit, Model};
 use crate::provider::{self, ProviderRequest};
 use crate::provider_client::{CallError, DeltaSender, RESPONSE_BYTES_MAX, ReceivedResponse};
-use crate::provider_fields::ProviderFields;
 use crate::request::{CompletionRequest, Purpose};
+use crate::response_mode::ResponseMode;
 use crate::usage::{TokenUsage, Usd};
 use crate::usage_meter::UsageMeter;
 
@@ -123,7 +125,7 @@ impl<'a> CallRunner<'a> {
                 Err(error) => error,
             };
             let tries_next_model = self.has_next && matches!(error, ModelError::Timeout { .. });
-            // Being told to wait uses no retry, but another model may have time at once.
+            // A server that asks to wait uses no retry, but another model may have time immediately.
             let is_told = matches!(error, ModelError::RateLimited { .. }) && !self.has_next;
             let is_used_up =
                 if is_told { waited_ms > self.patience_ms(model) } else { attempt > model.settings.retries };
@@ -159,7 +161,7 @@ impl<'a> CallRunner<'a> {
 
     /// Delay before the next retry, in milliseconds; `None` when there is no time for it.
     ///
-    /// - `attempt`: how often the call has failed, or has been told to wait.
+    /// - `attempt`: how often the call has failed, or has had to wait.
     fn retry_delay_ms(&self, model: &Model, error: &ModelError, attempt: u32) -> Option<u64> {
         let backoff = BACKOFF.wait_ms(attempt, self.random.draw());
         let (wait_ms, is_too_long) = if let ModelError::RateLimited { retry_after_ms: Some(asked), .. } = error {

@@ -1,13 +1,13 @@
-//! Completions, whole and streamed.
+//! Whole completions.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use crate::error::{ModelError, TIMEOUT};
-use crate::fallback_modes::ResponseMode;
-use crate::message::ToolCall;
-use crate::provider_fields::ProviderFields;
-use crate::usage::{ReportedUsage, TokenUsage, Usd};
+use crate::message::{ProviderFields, ToolCall};
+use crate::response_mode::ResponseMode;
+use crate::usage::{TokenUsage, Usd};
+
+/// Code of a call that timed out.
+pub const TIMEOUT: &str = "LLM_TIMEOUT";
 
 /// A whole completion. Reasoning and raw bytes are not serialized.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -161,76 +161,4 @@ pub struct CallAttempt {
     pub latency_ms: u64,
     pub usage: TokenUsage,
     pub cost: Usd,
-}
-
-/// A part of a streamed completion.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CompletionDelta {
-    /// A call was started. Occurs again for each retry and fallback, but never after content.
-    Started {
-        model: String,
-        mode: ResponseMode,
-    },
-    Text(String),
-    Thinking(String),
-    Refusal(String),
-    ToolCall(ToolCallFragment),
-    /// A field that the server wants back; merged with what was received of it.
-    ProviderField(&'static str, Value),
-    Usage(ReportedUsage),
-    /// Model name that the server reported.
-    ServedBy(String),
-    Finish(FinishReason),
-    /// The server reported an error within the response.
-    Error(ServerError),
-    /// The last delta: the whole completion or the error.
-    Ended(Box<Result<Completion, ModelError>>),
-}
-
-impl CompletionDelta {
-    /// The content that this delta adds: text, or arguments of a tool call.
-    pub fn content(&self) -> &str {
-        match self {
-            Self::Text(text) => text,
-            Self::ToolCall(fragment) => &fragment.arguments,
-            Self::Started { .. }
-            | Self::Thinking(_)
-            | Self::Refusal(_)
-            | Self::ProviderField(..)
-            | Self::Usage(_)
-            | Self::ServedBy(_)
-            | Self::Finish(_)
-            | Self::Error(_)
-            | Self::Ended(_) => "",
-        }
-    }
-
-    /// Whether it is a part of the completion, after which no retry is allowed.
-    pub fn is_content(&self) -> bool {
-        matches!(self, Self::Text(_) | Self::Thinking(_) | Self::Refusal(_) | Self::ToolCall(_))
-    }
-}
-
-/// A part of a tool call.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolCallFragment {
-    /// The server's index of the call, if it sends one.
-    pub index: Option<u64>,
-    /// Usually in the first fragment only; otherwise empty.
-    pub id: String,
-    pub name: String,
-    /// Appended to the arguments of earlier fragments.
-    pub arguments: String,
-    /// What the server wants back with the call.
-    pub provider_fields: Map<String, Value>,
-}
-
-/// An error as the server reported it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServerError {
-    /// HTTP status, if the body contains one.
-    pub status: Option<u16>,
-    /// The server's error code.
-    pub code: String,
-    pub message: String,
 }

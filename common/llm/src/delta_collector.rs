@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::completion::{CompletionDelta, FinishReason, ServerError, ToolCallFragment};
-use crate::message::ToolCall;
-use crate::provider_fields::merge_field;
+use crate::completion::FinishReason;
+use crate::completion_delta::{CompletionDelta, ServerError, ToolCallFragment};
+use crate::message::{ToolCall, merge_field};
 use crate::token_estimate::estimate_tokens;
 use crate::usage::ReportedUsage;
 

@@ -1,10 +1,7 @@
 //! Errors of model calls.
 
 use crate::budget::BudgetExceeded;
-use crate::completion::Completion;
-
-/// Code of a call that timed out.
-pub const TIMEOUT: &str = "LLM_TIMEOUT";
+use crate::completion::{Completion, TIMEOUT};
 
 /// Why a request returned no completion. Messages contain neither prompts nor keys.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

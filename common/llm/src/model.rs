@@ -15,10 +15,11 @@ use crate::call_metrics;
 use crate::circuit_breaker::{Admission, CircuitBreaker, Unavailable};
 use crate::endpoint::{EndpointForms, SILENCE, known_form, named_form};
 use crate::error::ModelError;
-use crate::fallback_modes::{FallbackModes, ResponseMode, ServerQuirks};
+use crate::fallback_modes::{FallbackModes, ServerQuirks};
 use crate::model_rates::{CompletionOutcome, ModelHistory, ModelRates};
 use crate::provider_client::ProviderClient;
 use crate::request::CompletionRequest;
+use crate::response_mode::ResponseMode;
 use crate::token_estimate::estimate_prompt_tokens;
 use crate::usage::{TokenPrice, TokenUsage, Usd};
 

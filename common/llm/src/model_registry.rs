@@ -13,14 +13,15 @@ use tokio::sync::mpsc;
 use crate::answer_schema::SchemaForm;
 use crate::call_runner::CallRunner;
 use crate::circuit_breaker::Unavailable;
-use crate::completion::{Completion, CompletionDelta};
+use crate::completion::Completion;
+use crate::completion_delta::CompletionDelta;
 use crate::endpoint::EndpointForms;
 use crate::error::ModelError;
-use crate::fallback_modes::ResponseMode;
 use crate::model::{Model, ModelStats};
 use crate::model_rates::CompletionOutcome;
 use crate::model_selector::{ModelCandidate, rank_models};
 use crate::request::CompletionRequest;
+use crate::response_mode::ResponseMode;
 use crate::token_estimate::{estimate_prompt_tokens, max_usage};
 use crate::usage::Usd;
 

@@ -1,8 +1,8 @@
-//! How far the calls of a planner have come, for those who wait.
+//! Progress of the calls of a planner, for those who wait.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::fallback_modes::ResponseMode;
+use crate::response_mode::ResponseMode;
 
 /// Shared by a planner, whose calls move it, and by who shows it. Its calls are streamed, so that it moves.
 #[derive(Clone, Debug, Default)]

@@ -16,7 +16,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::api_key::ApiKey;
-use crate::completion::{CompletionDelta, RawResponse, ServerError};
+use crate::completion::RawResponse;
+use crate::completion_delta::{CompletionDelta, ServerError};
 use crate::delta_collector::{DeltaCollector, delta_tokens};
 use crate::error::WaitPhase;
 use crate::key_source::KeySource;

@@ -15,11 +15,8 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
-use crate::server::refused;
-use crate::tools::{McpToolError, PlanArguments, arguments};
+use crate::tools::{McpToolError, PlanArguments, arguments, refused};
 
-/// The name of the tool.
-pub(crate) const TOOL: &str = "decide_approval";
 /// The key of the answer in the second call.
 const ANSWER: &str = "decision";
 /// How long a person may take to answer within one call.

@@ -13,7 +13,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
 
 use crate::approval;
-use crate::tools::{self, McpToolError};
+use crate::tools;
 
 /// Scheme of resources.
 const SCHEME: &str = concat!("goalmill", "://plans/");
@@ -90,16 +90,16 @@ impl<C: CallerClient> ServerHandler for McpServer<C> {
             return Err(ErrorData::invalid_params(message, None));
         };
         if let Err(error) = tools::check_arguments(tool, request.arguments.as_ref().unwrap_or(&Map::new())) {
-            return Ok(refused(&error).into());
+            return Ok(tools::refused(&error).into());
         }
         let client = self.client(&context)?;
-        if request.name == approval::TOOL {
+        if request.name == tools::APPROVAL_TOOL {
             return approval::decide(&client, &request, &context).await;
         }
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         Ok(match tools::call(&client, &request.name, arguments).await {
             Ok(value) => CallToolResult::structured(value),
-            Err(error) => refused(&error),
+            Err(error) => tools::refused(&error),
         }
         .into())
     }
@@ -154,13 +154,4 @@ impl<C: CallerClient> ServerHandler for McpServer<C> {
 
 async fn log(client: &Client, plan: &PlanId) -> Result<Value, ClientError> {
     Ok(json!(client.filtered_events(plan, 0, EVENTS_MAX, &EventQuery::default()).await?))
-}
-
-/// A failed call that the model can read: the API's problem with places and hints.
-pub(crate) fn refused(error: &McpToolError) -> CallToolResult {
-    CallToolResult::structured_error(if let McpToolError::Client(ClientError::Problem(problem)) = error {
-        json!(problem)
-    } else {
-        json!({ "detail": error.to_string() })
-    })
 }

@@ -6,13 +6,13 @@ use goalmill_common::random::Random;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::stored_plan::{REF_FORM, StoredPlanRef};
 use goalmill_common::text::shorten;
-use rmcp::model::{Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::approval;
-
+/// The name of the tool with which a person decides.
+pub(crate) const APPROVAL_TOOL: &str = "decide_approval";
 /// Plans in one answer.
 const PLANS_MAX: usize = 100;
 
@@ -117,7 +117,7 @@ pub(crate) fn list(writes: bool) -> Vec<Tool> {
         ),
         ("run_plan", "Runs a stored plan; the answer has the plan's id.", Adds, stored, "plan"),
         (
-            approval::TOOL,
+            APPROVAL_TOOL,
             "Asks the person at this client to approve or reject a plan that waits.",
             Adds,
             plan,
@@ -265,7 +265,7 @@ pub(crate) fn check_arguments(tool: &Tool, given: &Map<String, Value>) -> Result
             return Err(McpToolError::Arguments(format!("`{name}` must be {}, not `{given}`", wanted(schema))));
         }
     }
-    // A misspelled name is told first.
+    // A misspelled name is reported first.
     if let Some(name) = required.iter().find(|name| !given.contains_key(**name)) {
         return Err(McpToolError::Arguments(format!("`{name}` is missing")));
     }
@@ -307,6 +307,15 @@ fn wanted(schema: &Value) -> String {
         Some("array") => "a list of texts".into(),
         Some(_) | None => "JSON".into(),
     }
+}
+
+/// A failed call that the model can read: the API's problem with places and hints.
+pub(crate) fn refused(error: &McpToolError) -> CallToolResult {
+    CallToolResult::structured_error(if let McpToolError::Client(ClientError::Problem(problem)) = error {
+        json!(problem)
+    } else {
+        json!({ "detail": error.to_string() })
+    })
 }
 
 /// Calls a tool of [`list`], except for approvals.

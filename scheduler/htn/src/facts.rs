@@ -6,9 +6,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::compile::Truth;
-use crate::index::to_u32;
+use crate::index::{Object, to_u32};
 
-pub(crate) type Object = u32;
 pub(crate) type FactId = u32;
 pub(crate) type ListId = usize;
 

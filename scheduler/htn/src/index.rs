@@ -1,5 +1,8 @@
 //! Indices of compiled problems are narrow, so that more of them fit a cache line.
 
+/// An object of a problem.
+pub(crate) type Object = u32;
+
 /// Converts a length or a place. The search calls it often, and a list of 2^32 does not fit the memory.
 #[expect(clippy::cast_possible_truncation, reason = "longer lists do not fit the memory")]
 pub(crate) fn to_u32(n: usize) -> u32 {

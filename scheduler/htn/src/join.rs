@@ -1,8 +1,8 @@
 //! Enumerates the bindings of a method's variables in a state, most constrained variable first.
 
 use crate::compile::{Arg, Condition, GroundMethod, Literal, Scratch, Sort, Truth};
-use crate::facts::{FactTable, ListId, Object, mix};
-use crate::index::{to_u16, to_u32};
+use crate::facts::{FactTable, ListId, mix};
+use crate::index::{Object, to_u16, to_u32};
 
 pub(crate) const UNBOUND: Object = Object::MAX;
 

@@ -1,5 +1,5 @@
-//! Planners in any language: an agent whose card says `plans: true` gets the goal, the catalogue and the limits as a task,
-//! and answers with a document, which is read, repaired, validated and criticised like the draft of a model.
+//! Planners in any language: an agent whose card says `plans: true` gets the goal, the catalogue and the limits as a
+//! task, and answers with a document, which is read, repaired, validated and criticised like the draft of a model.
 
 use std::sync::Arc;
 
@@ -19,9 +19,10 @@ use serde_json::{Value, json};
 use crate::llm::ToolShortlist;
 use crate::llm::parse_answer::{self, ParsedAnswer};
 use crate::llm::{finish, needs_changes};
-use crate::parse_proposal::{ReplanContext, parse_proposal};
+use crate::parse_proposal::parse_proposal;
 use crate::repair::{Edit, repair_list};
-use crate::{CallLog, OfferedPlans, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, pipeline};
+use crate::replan_context::ReplanContext;
+use crate::{CallLog, OfferedPlans, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, planned_rules};
 
 /// What the names of these planners begin with, in `planner.order`.
 pub const AGENT_PREFIX: &str = "agent:";
@@ -72,7 +73,7 @@ pub struct AgentPlanner {
 /// The rounds of one question, for the provenance of its answer.
 #[derive(Default)]
 struct PlanningRounds {
-    told: Vec<Value>,
+    entries: Vec<Value>,
     usage: Usage,
 }
 
@@ -107,7 +108,7 @@ impl AgentPlanner {
         let error = reply.outputs.as_ref().err().cloned().unwrap_or_default();
         call_log.end_agent(self.name, call, reply.usage, error.clone()).await;
         rounds.usage.add(reply.usage.cost, reply.usage.tokens);
-        rounds.told.push(json!({"plan": reply.plan, "usage": reply.usage}));
+        rounds.entries.push(json!({"plan": reply.plan, "usage": reply.usage}));
         reply.outputs.map_err(|reason| self.failed(reason, Vec::new(), rounds))
     }
 
@@ -117,12 +118,12 @@ impl AgentPlanner {
     }
 
     fn provenance(&self, rounds: &PlanningRounds) -> Json {
-        Json::of(&json!({"planner": self.name, "rounds": rounds.told, "usage": rounds.usage}))
+        Json::of(&json!({"planner": self.name, "rounds": rounds.entries, "usage": rounds.usage}))
     }
 
     /// The provenance of an answer that is taken after the last round.
     fn accept(&self, repairs: &[Edit], rounds: &mut PlanningRounds) -> Json {
-        if let Some(last) = rounds.told.last_mut() {
+        if let Some(last) = rounds.entries.last_mut() {
             last["repairs"] = json!(repairs);
         }
         self.provenance(rounds)
@@ -228,8 +229,8 @@ fn draft_of(outputs: &Json, request: &PlanRequest, repairs: &mut Vec<Edit>) -> R
     let actions = ToolShortlist { agents: request.agents.clone(), left_out: 0 }.catalogue();
     match parse_answer::plan(&text_of(outputs), &actions, false, DraftKind::Answer) {
         ParsedAnswer::Complete { value, edits, .. } => {
-            let catalogue = pipeline::catalogue(request);
-            let rules = pipeline::rules(&catalogue, request);
+            let catalogue = planned_rules::catalogue(request);
+            let rules = planned_rules::rules(&catalogue, request);
             let unknown_agent = if request.agents.is_empty() { Weight::Warning } else { Weight::Error };
             let weights = WeightSettings { unknown_agent, ..rules.weights };
             let rules = Rules { weights, in_order: true, ..rules };
@@ -279,7 +280,7 @@ fn offer_plans(inputs: &mut Value, stored: &OfferedPlans) {
 
 /// Adds the draft and its issues to the next question.
 fn criticise(inputs: &mut Value, rounds: &mut PlanningRounds, draft: Value, issues: &[Issue]) {
-    if let Some(last) = rounds.told.last_mut() {
+    if let Some(last) = rounds.entries.last_mut() {
         last["issues"] = json!(issues);
     }
     inputs["draft"] = draft;

@@ -22,16 +22,17 @@ pub mod calibration;
 pub mod call_log;
 pub mod examples;
 pub mod extraction;
-#[cfg_attr(not(feature = "htn"), path = "htn_disabled.rs")]
 mod htn;
 pub mod llm;
 mod load;
 mod offered_plans;
 mod parse_proposal;
 pub mod pipeline;
+pub mod planned_rules;
 mod proposal_forms;
 mod provenance;
 pub mod repair;
+mod replan_context;
 pub mod retriever;
 mod revise;
 pub mod rules;
@@ -63,7 +64,7 @@ pub trait Planner: Send + Sync {
     /// Makes a plan and hands steps over while the rest is written; returns the whole plan.
     ///
     /// Unless a planner has a way of its own, nothing is handed over before the end: this is the adapter that makes
-    /// every planner a stream. What is handed over may run at once, so it holds by itself, as far as it goes.
+    /// every planner a stream. What is handed over may run immediately, so it holds by itself, as far as it goes.
     async fn stream(&self, request: &PlanRequest, _parts: mpsc::Sender<Part>) -> Result<PlannerAnswer, PlanningError> {
         self.plan(request).await
     }
@@ -98,7 +99,7 @@ pub struct PlannerAnswer {
 impl PlannerAnswer {
     /// Validates the plan of a planner that made it without a model.
     pub fn validate(planned: Planned, request: &PlanRequest) -> Result<Self, PlanningError> {
-        match pipeline::validate_planned(&planned.plan, request) {
+        match planned_rules::validate_planned(&planned.plan, request) {
             Ok(plan) => Ok(Self { plan, routed: None, planned }),
             Err(issues) => {
                 let error = PlanningError::new(NOT_VALID);

@@ -1,5 +1,5 @@
-//! The stored plans that drafts of planners may use. They are read before a planner is asked, so drafts are repaired and
-//! validated without I/O, and one question always sees the same versions.
+//! The stored plans that drafts of planners may use. They are read before a planner is asked, so drafts are repaired
+//! and validated without I/O, and one question always sees the same versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,6 @@ use goalmill_plan::stored_plans::{PlanUse, put_documents, take_documents, uses};
 use goalmill_plan::validate::names::{normal, only_slip};
 use serde_json::{Value, json};
 
-use crate::llm::parse_answer::edit;
 use crate::llm::{cut_schema, nearest_cards};
 use crate::repair::{Edit, RepairedDraft};
 
@@ -71,14 +70,14 @@ impl OfferedPlans {
         self.find(&near).is_some().then_some(near)
     }
 
-    /// Puts the documents of stored plans in their places, repairs and validates the draft by `repair`, and takes them out
-    /// again: what a planner writes and corrects is the name.
+    /// Puts the documents of stored plans in their places, repairs and validates the draft by `repair`, and takes them
+    /// out again: what a planner writes and corrects is the name.
     pub fn repair(&self, mut draft: Value, repair: impl FnOnce(Value) -> RepairedDraft) -> RepairedDraft {
         let mut edits = self.put_into(&mut draft);
         let mut repaired = repair(draft);
         take_documents(&mut repaired.draft);
         edits.append(&mut repaired.edits);
-        let outcome = repaired.outcome.map_err(|issues| self.told(issues, &repaired.draft));
+        let outcome = repaired.outcome.map_err(|issues| self.place_issues(issues, &repaired.draft));
         RepairedDraft { edits, outcome, ..repaired }
     }
 
@@ -87,13 +86,13 @@ impl OfferedPlans {
         let mut edits = Vec::new();
         for place in take_documents(draft) {
             let why = "the plan of the step is the stored plan that `use` names";
-            edits.push(edit("PLAN_DROPPED", &format!("{place}/plan"), "…".into(), Value::Null, why));
+            edits.push(Edit::new("PLAN_DROPPED", &format!("{place}/plan"), "…".into(), Value::Null, why));
         }
         for PlanUse { pointer, plan } in uses(draft) {
             let Some((near, place)) = self.near(&plan).zip(draft.pointer_mut(&pointer)) else { continue };
             *place = near.to_string().into();
             let why = format!("there is no stored plan `{}`; this is the one that can be meant", plan.name);
-            edits.push(edit("STORED_PLAN_RENAMED", &pointer, plan.to_string().into(), place.clone(), &why));
+            edits.push(Edit::new("STORED_PLAN_RENAMED", &pointer, plan.to_string().into(), place.clone(), &why));
         }
         let known = uses(draft).into_iter().filter_map(|place| {
             let found = self.find(&place.plan)?;
@@ -106,8 +105,8 @@ impl OfferedPlans {
     /// The issues as a planner can act on them: what is wrong in a stored plan is wrong with its use.
     ///
     /// - `draft`: without documents.
-    pub fn told(&self, issues: Vec<Issue>, draft: &Value) -> Vec<Issue> {
-        let mut told: Vec<Issue> = Vec::new();
+    pub fn place_issues(&self, issues: Vec<Issue>, draft: &Value) -> Vec<Issue> {
+        let mut placed: Vec<Issue> = Vec::new();
         for issue in issues {
             let issue = match used_at(&issue.pointer, draft) {
                 Some((pointer, plan)) if pointer == issue.pointer => self.refusal(issue, &plan),
@@ -120,11 +119,11 @@ impl OfferedPlans {
                 None => issue,
             };
             let is_of_plan = issue.pointer.ends_with("/use");
-            if !is_of_plan || told.iter().all(|known| known.pointer != issue.pointer) {
-                told.push(issue);
+            if !is_of_plan || placed.iter().all(|known| known.pointer != issue.pointer) {
+                placed.push(issue);
             }
         }
-        told
+        placed
     }
 
     /// Why a stored plan may not be used.

@@ -6,55 +6,15 @@ use std::collections::BTreeMap;
 use goalmill_common::command::Proposal;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
-use goalmill_common::situation::Situation;
-use goalmill_common::status::StepStatus;
 use goalmill_plan::stored_plans::take_documents;
-use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings, canonical_phase_change};
+use goalmill_plan::validate::{Rules, Weight, WeightSettings, canonical_phase_change};
 use goalmill_reader::ToolCatalogue as Actions;
 use serde_json::{Map, Value, json};
 
-use crate::ReviseRequest;
 use crate::llm::tidy_step::tidy_step;
 use crate::proposal_forms::{NAMES, of_other_form, parts, tag, towards, whole_plan};
 use crate::repair::{Edit, repair};
-
-/// What a proposal is held against.
-pub struct ReplanContext<'a> {
-    pub(crate) request: &'a ReviseRequest,
-    catalogue: Catalogue,
-}
-
-impl<'a> ReplanContext<'a> {
-    pub fn new(request: &'a ReviseRequest) -> Self {
-        Self { request, catalogue: Catalogue::of(&request.agents) }
-    }
-
-    pub(crate) fn situation(&self) -> &Situation {
-        &self.request.situation
-    }
-
-    pub(crate) fn knows(&self, id: &str) -> bool {
-        self.situation().plan.steps.iter().any(|step| step.id.as_str() == id)
-    }
-
-    fn is_completed(&self, id: &str) -> bool {
-        self.status(id) == Some(StepStatus::Completed)
-    }
-
-    pub(crate) fn is_final(&self, id: &str) -> bool {
-        self.status(id).is_some_and(StepStatus::is_final)
-    }
-
-    /// Whether the step stays as it is whatever a new plan says of it. One that has failed may be another one.
-    pub(crate) fn is_over(&self, id: &str) -> bool {
-        self.is_final(id) && self.status(id) != Some(StepStatus::Failed)
-    }
-
-    fn status(&self, id: &str) -> Option<StepStatus> {
-        let steps = &self.situation().steps;
-        steps.iter().find(|(known, _)| known.as_str() == id).map(|(_, step)| step.status)
-    }
-}
+use crate::replan_context::ReplanContext;
 
 /// Reads a proposal; its steps come out in the canonical form. Or what is wrong, with the places in the draft.
 pub fn parse_proposal(
@@ -103,7 +63,7 @@ pub fn parse_proposal(
             bring_undo(&mut changes, valid.plan(), replan);
         }
         Err(found) => {
-            let found = stored.told(found, &repaired.draft);
+            let found = stored.place_issues(found, &repaired.draft);
             issues.extend(found.into_iter().filter_map(|issue| of_changes(issue, &repaired.draft, &changes)));
             changes.iter_mut().flat_map(steps_of_mut).for_each(|step| drop(in_list(step, take_documents)));
         }
@@ -126,8 +86,8 @@ pub fn parse_proposal(
     })
 }
 
-/// Puts the documents of the stored plans that the changes use in their places. A step that goes on using its version keeps
-/// the document, even if the version was retired.
+/// Puts the documents of the stored plans that the changes use in their places. A step that continues using its version
+/// keeps the document, even if the version was retired.
 fn put_stored_plans(changes: &mut [Value], replan: &ReplanContext<'_>, repairs: &mut Vec<Edit>) {
     let held = |step: &Value| {
         let id = crate::llm::parse_answer::id(step)?;

@@ -8,10 +8,10 @@ use goalmill_plan::validate::step_field;
 use goalmill_reader::ToolCatalogue as Actions;
 use serde_json::{Map, Value, json};
 
-use crate::llm::parse_answer::{edit, steps};
+use crate::llm::parse_answer::steps;
 use crate::llm::tidy_step::tidy_step;
-use crate::parse_proposal::ReplanContext;
 use crate::repair::Edit;
+use crate::replan_context::ReplanContext;
 
 /// Names of changes, as they are tagged.
 pub(crate) const NAMES: [&str; 11] = [
@@ -26,14 +26,14 @@ const TAGS: [&str; 5] = ["type", "change", "kind", "op", "action"];
 pub(crate) fn of_other_form(value: &Value, replan: &ReplanContext<'_>, repairs: &mut Vec<Edit>) -> Value {
     if let Some(changes) = listed_revision(value) {
         let why = "new, removed and modified subtasks are changes";
-        repairs.push(edit("FORMAT_CONVERTED", "", value.clone(), changes.clone(), why));
+        repairs.push(Edit::new("FORMAT_CONVERTED", "", value.clone(), changes.clone(), why));
         return changes;
     }
     let converted = formats::convert_draft(value.clone(), &replan.request.limits, DraftKind::Answer);
     if converted.format.is_none() || value.get("changes").is_some() {
         return value.clone();
     }
-    let note = |note: &Issue| edit(&note.code, &note.pointer, Value::Null, Value::Null, &note.detail);
+    let note = |note: &Issue| Edit::new(&note.code, &note.pointer, Value::Null, Value::Null, &note.detail);
     repairs.extend(converted.notes.iter().map(note));
     let steps = match steps(&converted.document) {
         Some((_, steps)) => steps.clone(),

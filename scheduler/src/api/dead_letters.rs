@@ -22,8 +22,8 @@ use super::Api;
 use super::namespaces;
 use super::principal::Principal;
 use super::registry::parse_agent_type;
+use super::response::accepted;
 use super::response::{self, ApiError, unknown_verb};
-use super::submit::accepted;
 use crate::shard_client;
 
 /// Dead letters per page.

@@ -17,8 +17,9 @@ use serde_json::{Map, Value};
 use super::edit::issue;
 use super::plan_access::{load_plan, load_plan_at};
 use super::principal::Principal;
+use super::response::accepted;
 use super::response::{self, ApiError};
-use super::submit::{SubmissionHeaders, accepted};
+use super::submit::SubmissionHeaders;
 use super::{Api, payloads};
 use crate::{shard_client, submission};
 

@@ -5,11 +5,13 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use goalmill_common::id::is_id;
+use goalmill_common::id::{PlanId, is_id};
 use goalmill_common::json_limits;
 use goalmill_common::number::whole_i64;
-use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::status::PlanStatus;
 use goalmill_common::text::shorten;
+use goalmill_common::view::Accepted;
 use goalmill_plan::document::Format;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -169,6 +171,13 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Api
         ErrorCode::InvalidIdempotencyKey,
         "the key must be a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`",
     )))
+}
+
+/// The answer to a submission: where its plan is.
+pub(super) fn accepted(plan_id: PlanId, status: PlanStatus, warnings: Vec<Issue>) -> Response {
+    let location = format!("/v1/plans/{plan_id}");
+    let body = Json(Accepted { plan_id, status, warnings });
+    (StatusCode::ACCEPTED, [(header::LOCATION, location)], body).into_response()
 }
 
 #[cfg(test)]

@@ -1,17 +1,15 @@
 //! Submits goals and plans, once for each idempotency key.
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use goalmill_common::command::{Planned, Submit, is_other_content};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::trace::is_traceparent;
-use goalmill_common::view::Accepted;
 use goalmill_common::wire::SubmissionKind;
 use goalmill_plan::document::Format;
 
@@ -159,10 +157,4 @@ pub(super) async fn start_submission(
         .inspect_err(count_refused)?;
     metrics::counter!("goalmill_goals_submitted_total", "source" => "http").increment(1);
     Ok(begun)
-}
-
-pub(super) fn accepted(plan_id: PlanId, status: PlanStatus, warnings: Vec<Issue>) -> Response {
-    let location = format!("/v1/plans/{plan_id}");
-    let body = Json(Accepted { plan_id, status, warnings });
-    (StatusCode::ACCEPTED, [(header::LOCATION, location)], body).into_response()
 }

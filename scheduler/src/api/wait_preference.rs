@@ -12,8 +12,7 @@ use tokio::time::Instant;
 use super::Api;
 use super::events::StreamPermit;
 use super::plan_access::load_summary;
-use super::response::ApiError;
-use super::submit::accepted;
+use super::response::{ApiError, accepted};
 
 /// The longest wait, in seconds.
 const SECONDS_MAX: u64 = 300;
@@ -32,7 +31,7 @@ fn preferred_seconds(headers: &HeaderMap) -> Option<u64> {
     })
 }
 
-/// The answer to a submission: at once, or as late as the client prefers. 200 when the plan has ended.
+/// The answer to a submission: immediately, or as late as the client prefers. 200 when the plan has ended.
 pub(super) async fn answer(
     api: &Api,
     headers: &HeaderMap,

@@ -195,5 +195,5 @@ async fn start_worker(
         executors,
         kinds,
     };
-    goalmill_worker::start(options).await.map_err(worker::failed)
+    goalmill_worker::start(options).await.map_err(super::start_failed)
 }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{ProviderRequest, arguments, count, object, push_text, text_at};
-use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
+use crate::completion::FinishReason;
+use crate::completion_delta::{CompletionDelta, ToolCallFragment};
 use crate::message::{Message, ToolCall};
 use crate::usage::ReportedUsage;
 

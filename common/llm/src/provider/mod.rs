@@ -8,11 +8,12 @@ use goalmill_common::sse::ServerEvent;
 use serde_json::{Map, Value, json};
 
 use crate::answer_schema::SchemaForm;
-use crate::completion::{CompletionDelta, ServerError};
-use crate::fallback_modes::{ResponseMode, ServerQuirks};
+use crate::completion_delta::{CompletionDelta, ServerError};
+use crate::fallback_modes::ServerQuirks;
 use crate::frames::Frames;
 use crate::message::Message;
 use crate::request::{CompletionRequest, ResponseFormat, Tool, ToolChoice};
+use crate::response_mode::ResponseMode;
 
 mod anthropic;
 mod ollama;

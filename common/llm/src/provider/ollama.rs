@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{ProviderRequest, arguments, count, functions, object, push_text, text_at};
-use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
-use crate::fallback_modes::ResponseMode;
+use crate::completion::FinishReason;
+use crate::completion_delta::{CompletionDelta, ToolCallFragment};
 use crate::message::{Message, ToolCall};
 use crate::request::ResponseFormat;
+use crate::response_mode::ResponseMode;
 use crate::usage::ReportedUsage;
 
 pub(super) fn body(request: &ProviderRequest<'_>) -> Value {

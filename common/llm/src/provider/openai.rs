@@ -3,10 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::{ProviderRequest, arguments, count, functions, object, push_text, text_at};
-use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
-use crate::fallback_modes::ResponseMode;
+use crate::completion::FinishReason;
+use crate::completion_delta::{CompletionDelta, ToolCallFragment};
 use crate::message::{Message, ToolCall};
 use crate::request::ResponseFormat;
+use crate::response_mode::ResponseMode;
 use crate::usage::ReportedUsage;
 
 /// Fields of a message that reasoning models want back with its tool calls: DeepSeek and Moonshot, OpenRouter, Gemini.

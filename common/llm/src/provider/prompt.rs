@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::fallback_modes::ResponseMode;
 use crate::message::Message;
 use crate::request::{CompletionRequest, ResponseFormat, Tool, ToolChoice};
+use crate::response_mode::ResponseMode;
 
 /// The messages of a request with the instructions of the mode, after the last system message or at the beginning.
 pub fn messages(request: &CompletionRequest, mode: ResponseMode) -> Vec<Message> {

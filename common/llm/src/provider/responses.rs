@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 
 use super::openai::strict;
 use super::{ProviderRequest, count, object, push_text, text_at};
-use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
-use crate::fallback_modes::ResponseMode;
+use crate::completion::FinishReason;
+use crate::completion_delta::{CompletionDelta, ToolCallFragment};
 use crate::message::Message;
 use crate::request::ResponseFormat;
+use crate::response_mode::ResponseMode;
 use crate::usage::ReportedUsage;
 
 /// Reasoning items, which the API wants back before the tool calls that they led to.

@@ -6,10 +6,12 @@
 use goalmill_common::id::PlanId;
 use tokio_postgres::{Client, Transaction};
 
-use super::write::BLOB_LOCK;
 use super::{Result, integer};
 use crate::digest::content_digest;
 use crate::{ArchiveError, BlobRow};
+
+/// First number of the advisory lock.
+const BLOB_LOCK: i32 = 0x676d_0003;
 
 pub(super) async fn lock(transaction: &Transaction<'_>) -> Result<()> {
     transaction.execute("SELECT pg_advisory_xact_lock($1, 0)", &[&BLOB_LOCK]).await?;

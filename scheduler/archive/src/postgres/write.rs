@@ -18,11 +18,10 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0002.sql"),
     include_str!("../../migrations/postgres/0003.sql"),
 ];
-/// First numbers of the advisory locks: one for the schema and its partitions, one for the batches of a shard, one for
-/// large payloads.
+/// First numbers of the advisory locks: one for the schema and its partitions, one for the batches of a shard. That for
+/// large payloads is in `blobs.rs`.
 const SCHEMA_LOCK: i32 = 0x676d_0001;
 const SHARD_LOCK: i32 = 0x676d_0002;
-pub(super) const BLOB_LOCK: i32 = 0x676d_0003;
 /// Bytes of one message of `COPY`.
 const COPY_BYTES: usize = 64 << 10;
 

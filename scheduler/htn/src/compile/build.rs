@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::facts::Object;
-use crate::index::to_u32;
+use crate::index::{Object, to_u32};
 use crate::model::{self, ActionEffect, Domain, Formula, Network, PlanningProblem, Term, TypedName};
 
 use super::arrange::arrange;

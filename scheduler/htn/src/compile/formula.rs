@@ -1,6 +1,6 @@
 //! Compiled conditions and their evaluation.
 
-use crate::facts::Object;
+use crate::index::Object;
 
 use super::{Arg, Literal, Sort, SortId};
 

@@ -7,7 +7,7 @@ mod ground_method;
 mod necessary;
 mod recursion;
 
-use crate::facts::Object;
+use crate::index::Object;
 
 pub(crate) use build::compile;
 pub(crate) use formula::{Condition, Scratch, Truth, fill};

@@ -12,7 +12,8 @@
 use std::collections::BTreeMap;
 
 use crate::compile::{CompiledProblem, Condition, Scratch, TaskKind, compile, fill};
-use crate::facts::{FactTable, Object};
+use crate::facts::FactTable;
+use crate::index::Object;
 use crate::model::{Domain, PlanningProblem};
 use crate::solution::Solution;
 

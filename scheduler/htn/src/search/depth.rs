@@ -1,8 +1,8 @@
 //! Depth-first search through decompositions, on one state with undo and without recursion.
 
 use crate::compile::{CompiledProblem, GroundAction, MethodId, Scratch, TaskKind, Truth, fill};
-use crate::facts::{FactTable, FastSet, Object, mix};
-use crate::index::to_u32;
+use crate::facts::{FactTable, FastSet, mix};
+use crate::index::{Object, to_u32};
 use crate::join::{RuleJoin, View};
 
 use super::network::{Checkpoint, StepId, Steps};

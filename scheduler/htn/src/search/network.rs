@@ -1,8 +1,8 @@
 //! The remaining tasks: an arena that grows with applied methods and shrinks with undo.
 
 use crate::compile::{GroundMethod, TaskId};
-use crate::facts::{Object, hash_words, mix};
-use crate::index::to_u32;
+use crate::facts::{hash_words, mix};
+use crate::index::{Object, to_u32};
 
 pub(crate) type StepId = u32;
 pub(crate) const NONE: StepId = StepId::MAX;

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::compile::{CompiledProblem, MethodId};
-use crate::facts::Object;
-use crate::index::to_u32;
+use crate::index::{Object, to_u32};
 use crate::solution::{Decomposition, PlanNode, Solution};
 
 use super::network::{StepId, Steps};

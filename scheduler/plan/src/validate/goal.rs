@@ -113,7 +113,7 @@ fn object(context: &ValidationContext<'_>, at: &DocumentPath<'_>, map: &Map<Stri
 
 /// The metadata, with the inputs of the plan among them.
 fn metadata(fields: &Fields<'_, '_>) -> Map<String, Value> {
-    let (mut metadata, inputs) = (free(fields, "metadata"), free(fields, INPUTS));
+    let (mut metadata, inputs) = (goal_contract::free(fields, "metadata"), goal_contract::free(fields, INPUTS));
     if fields.get(INPUTS).is_some() {
         match metadata.get_mut(INPUTS).and_then(Value::as_object_mut) {
             Some(own) => own.extend(inputs),
@@ -162,16 +162,6 @@ fn described(context: &ValidationContext<'_>, at: &DocumentPath<'_>, description
     if let Some(found) = description.and_then(|text| text.chars().find(|c| is_control(*c))) {
         let detail = format!("the description has the control character U+{:04X}", u32::from(found));
         context.error("INVALID_VALUE", at, detail, "leave out control characters other than line ends and tabs");
-    }
-}
-
-pub(super) fn free(fields: &Fields<'_, '_>, name: &str) -> Map<String, Value> {
-    let Some(field) = fields.get(name) else { return Map::new() };
-    if let Value::Object(map) = field.value {
-        map.clone()
-    } else {
-        wrong_type(fields.context, &fields.at.key(field.key), field.value, "an object");
-        Map::new()
     }
 }
 

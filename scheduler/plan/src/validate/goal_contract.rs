@@ -5,7 +5,6 @@ use goalmill_common::criterion::{CriteriaPolicy, Criterion, criterion_id};
 use goalmill_common::id::is_id;
 use serde_json::{Map, Value};
 
-use super::goal::free;
 use super::policy;
 use crate::document::{
     DocumentPath, DocumentZone, Fields, Table, ValidationContext, ZONE_ALIASES, shorten, text, wrong_type,
@@ -214,6 +213,17 @@ pub(super) fn read_policy(fields: &Fields<'_, '_>) -> CriteriaPolicy {
     let words =
         [("report", CriteriaPolicy::Report), ("require", CriteriaPolicy::Require), ("ask", CriteriaPolicy::Ask)];
     policy::word(fields, "criteria", &words).unwrap_or_default()
+}
+
+/// The fields of an object that may have any.
+pub(super) fn free(fields: &Fields<'_, '_>, name: &str) -> Map<String, Value> {
+    let Some(field) = fields.get(name) else { return Map::new() };
+    if let Value::Object(map) = field.value {
+        map.clone()
+    } else {
+        wrong_type(fields.context, &fields.at.key(field.key), field.value, "an object");
+        Map::new()
+    }
 }
 
 #[cfg(test)]

@@ -161,12 +161,12 @@ fn unread_numbers(text: &ClauseText<'_>) -> Vec<String> {
         journey::is_free(text, at) && !text.is_read(at) && !is_one
     });
     // A word with which another clause begins says nothing of the number.
-    let told = |found: regex::Captures<'_>| {
+    let shown = |found: regex::Captures<'_>| {
         let whole = found.get_match();
         let is_noun = text.clause_start(whole.end().saturating_sub(1)) <= whole.start();
         if is_noun { whole.as_str() } else { &found["number"] }.to_owned()
     };
-    numbers.map(told).take(UNREAD_MAX).collect()
+    numbers.map(shown).take(UNREAD_MAX).collect()
 }
 
 fn beginning(text: &str) -> &str {

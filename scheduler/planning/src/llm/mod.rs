@@ -36,8 +36,7 @@ use super::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequ
 pub(crate) mod degenerate_plan;
 pub(crate) mod goal_reader;
 pub(crate) mod judge;
-pub mod overhead;
-pub(super) mod parse_answer;
+pub mod parse_answer;
 pub(super) mod plan_schema;
 pub(super) mod plan_task;
 pub(super) mod prompt_data;

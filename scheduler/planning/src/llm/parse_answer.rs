@@ -8,15 +8,9 @@ use goalmill_plan::validate::{plan_field, step_field};
 use goalmill_reader::{ReaderLimits, Reading, ToolCatalogue, Verdict, parse_value};
 use serde_json::{Map, Value, json};
 
-use super::tidy_step::tidy_step;
+use super::tidy_step::{drop_remarks, tidy_step};
 use crate::repair::Edit;
 use crate::stage::StageOutcome;
-
-/// What models say about a step or a plan besides it; nothing depends on it.
-const REMARKS: [&str; 12] = [
-    "thought", "thoughts", "reasoning", "rationale", "explanation", "comment", "comments", "note", "notes", "step",
-    "step_number", "remove",
-];
 
 /// What was read of an answer.
 #[derive(Clone, Debug)]
@@ -82,7 +76,7 @@ pub fn plan(text: &str, catalogue: &ToolCatalogue, is_cut: bool, kind: DraftKind
     let mut parsed = read(&joined.plan.to_string());
     if let ParsedAnswer::Complete { edits, .. } = &mut parsed {
         let why = "a stream of steps with its end is one plan";
-        edits.insert(0, edit("FORMAT_CONVERTED", "", json!("stream"), Value::Null, why));
+        edits.insert(0, Edit::new("FORMAT_CONVERTED", "", json!("stream"), Value::Null, why));
     }
     parsed
 }
@@ -96,7 +90,7 @@ pub fn of_plan(reading: Reading, catalogue: &ToolCatalogue, is_cut: bool, kind: 
             let mut edits = Vec::new();
             tidy(&mut draft, catalogue, &mut edits);
             let converted = formats::convert_draft(draft, &Limits::default(), kind);
-            let note = |note: &Issue| edit(&note.code, &note.pointer, Value::Null, Value::Null, &note.detail);
+            let note = |note: &Issue| Edit::new(&note.code, &note.pointer, Value::Null, Value::Null, &note.detail);
             edits.extend(converted.notes.iter().map(note));
             let draft = converted.document;
             ParsedAnswer::Complete { value: draft, reading, edits, removes }
@@ -172,28 +166,6 @@ fn tidy_steps(steps: &mut Value, at: &str, catalogue: &ToolCatalogue, edits: &mu
         }
         Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-}
-
-pub fn drop_remarks(
-    map: &mut Map<String, Value>,
-    at: &str,
-    known: fn(&str) -> Option<&'static str>,
-    edits: &mut Vec<Edit>,
-) {
-    let remarks: Vec<String> = map.keys().filter(|key| known(key).is_none() && is_remark(key)).cloned().collect();
-    for key in remarks {
-        if let Some(was) = map.remove(&key) {
-            edits.push(edit("REMARK_DROPPED", &format!("{at}/{key}"), was, Value::Null, "it says nothing to be done"));
-        }
-    }
-}
-
-fn is_remark(key: &str) -> bool {
-    REMARKS.iter().any(|remark| key.eq_ignore_ascii_case(remark))
-}
-
-pub fn edit(code: &str, pointer: &str, was: Value, became: Value, why: &str) -> Edit {
-    Edit { code: code.into(), pointer: pointer.into(), was, became, why: why.into() }
 }
 
 /// The list of steps of a draft that has one, and where it stands; none when steps lie in phases or an object.

@@ -27,7 +27,7 @@ use crate::examples::Example;
 use crate::provenance::Round;
 use crate::repair::{repair, repair_list};
 use crate::stage::{self, PlanningStage, StageOutcome};
-use crate::{OfferedPlans, PlanRequest, PlannerAnswer, RouteSteps, pipeline};
+use crate::{OfferedPlans, PlanRequest, PlannerAnswer, RouteSteps, pipeline, planned_rules};
 
 /// Characters of one step in a critique.
 const STEP_CHARS_MAX: usize = 6_000;
@@ -111,7 +111,7 @@ impl<'a> PlanTask<'a> {
         let settings = deps.settings_for(&request.goal.planning);
         let shortlist = ToolShortlist::choose(&request.agents, &request.goal.description, settings.actions_max);
         let actions = shortlist.catalogue();
-        let catalogue = pipeline::catalogue(request);
+        let catalogue = planned_rules::catalogue(request);
         let examples = deps.examples.nearest(&request.goal.description, deps.settings.examples_max);
         Self {
             planner,
@@ -156,7 +156,7 @@ impl<'a> PlanTask<'a> {
     /// What is checked: who is there, and that steps look at earlier ones only.
     fn rules(&self) -> Rules<'_> {
         let unknown_agent = if self.request.agents.is_empty() { Weight::Warning } else { Weight::Error };
-        let rules = pipeline::rules(&self.catalogue, self.request);
+        let rules = planned_rules::rules(&self.catalogue, self.request);
         Rules { weights: WeightSettings { unknown_agent, ..rules.weights }, in_order: true, ..rules }
     }
 
@@ -401,7 +401,7 @@ pub fn is_reviewed(settings: &LlmSettings) -> bool {
     settings.review && settings.strategy != PlanningStrategy::Iterative
 }
 
-/// How a reading is told in the account.
+/// The entry of a reading in the account.
 pub fn verdict(reading: &goalmill_reader::Reading) -> String {
     let word = serde_json::to_value(reading.verdict).unwrap_or_default();
     if let Value::String(word) = word { word } else { word.to_string() }

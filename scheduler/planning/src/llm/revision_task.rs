@@ -21,8 +21,9 @@ use super::prompt_data::PromptData;
 use super::prompt_store::{Prompt, PromptError};
 use super::repair_loop::{DraftVerdict, GenerationTask, RepairLoop};
 use super::{LlmDeps, ToolShortlist, day, goal_context};
-use crate::parse_proposal::{ReplanContext, parse_proposal};
+use crate::parse_proposal::parse_proposal;
 use crate::provenance::Round;
+use crate::replan_context::ReplanContext;
 use crate::stage::{self, PlanningStage, StageOutcome};
 use crate::{PlanningError, ReviseRequest};
 

@@ -5,9 +5,13 @@ use goalmill_plan::validate::step_field;
 use goalmill_reader::ToolCatalogue;
 use serde_json::{Map, Value, json};
 
-use super::parse_answer::{drop_remarks, edit};
 use crate::repair::Edit;
 
+/// What models say about a step or a plan besides it; nothing depends on it.
+const REMARKS: [&str; 12] = [
+    "thought", "thoughts", "reasoning", "rationale", "explanation", "comment", "comments", "note", "notes", "step",
+    "step_number", "remove",
+];
 /// Fields that hold the text of a step, best first.
 const TEXTS: [&str; 17] = [
     "step", "text", "step_description", "task_description", "action_description", "step_text", "step_name", "subtask",
@@ -39,7 +43,7 @@ fn open_text(step: &mut Value, at: &str, edits: &mut Vec<Edit>) {
     let Some(text) = step.as_str().map(str::trim).filter(|text| !text.is_empty()) else { return };
     let became = json!({ "description": text });
     let was = std::mem::replace(step, became.clone());
-    edits.push(edit("STEP_FROM_TEXT", at, was, became, "the text says what is to be done"));
+    edits.push(Edit::new("STEP_FROM_TEXT", at, was, became, "the text says what is to be done"));
 }
 
 /// `{"type": "step", "step": {…}}` is the step inside, when nothing else stands beside it.
@@ -53,7 +57,7 @@ fn open_envelope(step: &mut Value, at: &str, edits: &mut Vec<Edit>) {
     }
     let inner = inner.clone();
     let was = std::mem::replace(step, inner.clone());
-    edits.push(edit("STEP_OPENED", at, was, inner, "the step stands inside an object that only says so"));
+    edits.push(Edit::new("STEP_OPENED", at, was, inner, "the step stands inside an object that only says so"));
 }
 
 /// `{"id": …, "work": {"agent_type": …, "action": …, "inputs": …}}` is how the strict form of the schema asks for a step, so it
@@ -85,7 +89,7 @@ fn open_function(map: &mut Map<String, Value>, at: &str, edits: &mut Vec<Edit>) 
     let became = json!({"action": action, "inputs": inputs});
     map.insert("action".into(), action);
     map.insert("inputs".into(), inputs);
-    edits.push(edit("CALL_OPENED", &format!("{at}/function"), was, became, "a call is a step with that action"));
+    edits.push(Edit::new("CALL_OPENED", &format!("{at}/function"), was, became, "a call is a step with that action"));
 }
 
 /// `name` is the action of a step that has none, if the catalogue knows it.
@@ -98,7 +102,7 @@ fn name_is_action(map: &mut Map<String, Value>, at: &str, catalogue: &ToolCatalo
     let became = Value::String(action.name.clone());
     if let Some(was) = map.remove("name") {
         map.insert("action".into(), became.clone());
-        edits.push(edit("ACTION_FROM_NAME", &format!("{at}/name"), was, became, "an action has this name"));
+        edits.push(Edit::new("ACTION_FROM_NAME", &format!("{at}/name"), was, became, "an action has this name"));
     }
 }
 
@@ -110,7 +114,7 @@ fn number_is_id(map: &mut Map<String, Value>, at: &str, edits: &mut Vec<Edit>) {
     let Some((key, id)) = NUMBERS.iter().find_map(|key| Some((*key, id_in(map.get(*key)?)?))) else { return };
     rename(map, key, "id", id.clone());
     let was = id.clone();
-    edits.push(edit("ID_FROM_NUMBER", &format!("{at}/{key}"), was, id, "the steps are known by their numbers"));
+    edits.push(Edit::new("ID_FROM_NUMBER", &format!("{at}/{key}"), was, id, "the steps are known by their numbers"));
 }
 
 /// `3`, `"1.2"`, `"s3"`, `"Step 3"`: the id that a number of a step is. Other texts are no numbers of steps.
@@ -158,7 +162,7 @@ fn text_is_description(map: &mut Map<String, Value>, at: &str, edits: &mut Vec<E
         }
         None => rename(map, key, "description", became.clone().into()),
     }
-    edits.push(edit("TEXT_IS_DESCRIPTION", &format!("{at}/{key}"), was, became.into(), why));
+    edits.push(Edit::new("TEXT_IS_DESCRIPTION", &format!("{at}/{key}"), was, became.into(), why));
 }
 
 fn is_words(value: &Value) -> bool {
@@ -176,7 +180,7 @@ fn drop_flag(map: &mut Map<String, Value>, at: &str, edits: &mut Vec<Edit>) {
     let keys: Vec<String> = flags.map(|(key, _)| key.clone()).collect();
     for key in keys {
         if let Some(was) = map.remove(&key) {
-            edits.push(edit("ACTION_DROPPED", &format!("{at}/{key}"), was, Value::Null, "it names no action"));
+            edits.push(Edit::new("ACTION_DROPPED", &format!("{at}/{key}"), was, Value::Null, "it names no action"));
         }
     }
 }
@@ -193,7 +197,7 @@ fn open_inputs(map: &mut Map<String, Value>, at: &str, edits: &mut Vec<Edit>) {
         },
     };
     if let Some(was) = map.insert(key.clone(), became.clone()) {
-        edits.push(edit("INPUTS_OPENED", &format!("{at}/{key}"), was, became, "the inputs stand in a text"));
+        edits.push(Edit::new("INPUTS_OPENED", &format!("{at}/{key}"), was, became, "the inputs stand in a text"));
     }
 }
 
@@ -205,4 +209,28 @@ fn has(map: &Map<String, Value>, field: &str) -> bool {
 fn rename(map: &mut Map<String, Value>, key: &str, name: &str, value: Value) {
     let entries = std::mem::take(map).into_iter();
     *map = entries.map(|(k, v)| if k == key { (name.to_owned(), value.clone()) } else { (k, v) }).collect();
+}
+
+pub fn drop_remarks(
+    map: &mut Map<String, Value>,
+    at: &str,
+    known: fn(&str) -> Option<&'static str>,
+    edits: &mut Vec<Edit>,
+) {
+    let remarks: Vec<String> = map.keys().filter(|key| known(key).is_none() && is_remark(key)).cloned().collect();
+    for key in remarks {
+        if let Some(was) = map.remove(&key) {
+            edits.push(Edit::new(
+                "REMARK_DROPPED",
+                &format!("{at}/{key}"),
+                was,
+                Value::Null,
+                "it says nothing to be done",
+            ));
+        }
+    }
+}
+
+fn is_remark(key: &str) -> bool {
+    REMARKS.iter().any(|remark| key.eq_ignore_ascii_case(remark))
 }

@@ -21,6 +21,7 @@ use crate::llm::degenerate_plan::{GOAL_NOT_ADDRESSED, PROMPT_COPIED};
 use crate::llm::goal_reader::read_goal;
 use crate::llm::judge::CriteriaJudge;
 use crate::llm::{LlmDeps, PromptStore};
+use crate::planned_rules::validate_planned;
 use crate::rules::{FACT_GUESSED, GUESS_CONFIDENCE_MAX};
 use crate::stage::{self, PlanningStage, StageOutcome, Stages};
 use crate::{CallLog, LlmPlanner, PlanRequest, Planner, PlannerAnswer, PlanningError, RulesPlanner, ToolsPlanner, htn};
@@ -32,12 +33,10 @@ mod revision_policy;
 mod routing;
 pub mod selection;
 pub mod stream;
-mod validation;
 
 pub use revision_policy::{enable_revisions, enable_step_revisions};
 pub(crate) use routing::route_plan;
 pub use routing::{RouteSteps, route_changes};
-pub use validation::{catalogue, requirements, rules, validate_planned};
 
 use refusal::{PlannerRefusal, RefusalReason, explain_model_failure, failure, invalid, merge_provenance, refusal};
 
@@ -126,7 +125,7 @@ impl Pipeline {
         }
         let of_models: &[&str] = if models.is_empty() { &[] } else { &["llm", "tools"] };
         let spare = of_models.iter().chain(&["htn", "rules"]).filter(|name| !settings.order.iter().any(|o| o == *name));
-        // What nobody relies on need not be in order.
+        // A planner that is not asked need not be in order.
         let spare = spare.filter_map(|name| make(name).ok()).collect();
         let mut pipeline = Self::new(planners, timeout, route.clone());
         if settings.replan_ms_max > 0 {

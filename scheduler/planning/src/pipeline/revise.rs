@@ -16,8 +16,9 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::refusal::{self, RefusalReason};
-use super::{enable_step_revisions, requirements, route_changes};
+use super::{enable_step_revisions, route_changes};
 use crate::pipeline::Pipeline;
+use crate::planned_rules::requirements;
 use crate::revise::substitute_issues;
 use crate::stage::{PlanningStage, StageOutcome, Stages};
 use crate::{Planner, PlanningError, ReviseRequest};
@@ -49,7 +50,7 @@ impl Pipeline {
         let mut usage = Usage::default();
         let mut chosen = self.chosen(&request.situation.goal);
         if request.situation.trigger == Trigger::IncompletePlan.as_str() {
-            // A plan that broke off is completed by its own planner, or by nobody.
+            // A plan that broke off is completed by its own planner only.
             chosen.retain(|planner| planner.name() == rules.state.planner());
         }
         for (at, planner) in chosen.iter().enumerate() {

@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use goalmill_common::problem::Issue;
 use goalmill_common::text::pointer_part;
-use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::path::{mentions, mentions_bare, spelled};
 use goalmill_plan::validate::{ActionEntry, Catalogue, Rules, plan_field, step_field};
 use serde_json::{Map, Value};
 
-use super::{Edit, RepairedDraft, notation, placeholders};
+use super::Edit;
 
 /// Most steps of a draft that is repaired; a larger one is only validated. Planners are held to far fewer.
 pub(super) const STEPS_MAX: usize = 200;
@@ -96,18 +94,6 @@ impl<'r> RepairContext<'r> {
         let Some(Found { steps, edges }) = found(&draft) else { return Err(draft) };
         let rank = (0..steps.len()).collect();
         Ok(Self { draft, steps, edges, rules, edits: Vec::new(), rank, removed: BTreeSet::new() })
-    }
-
-    pub(super) fn finish(mut self, outcome: Result<ValidPlan, Vec<Issue>>) -> RepairedDraft {
-        self.sweep();
-        let mut unresolved = notation::issues(&self);
-        unresolved.extend(placeholders::unresolved(&self));
-        let outcome = match (outcome, unresolved) {
-            (Ok(valid), unresolved) if unresolved.is_empty() => Ok(valid),
-            (Ok(_), unresolved) => Err(unresolved),
-            (Err(issues), unresolved) => Err(issues.into_iter().chain(unresolved).collect()),
-        };
-        RepairedDraft { draft: self.draft, edits: self.edits, outcome }
     }
 
     /// Takes out what was marked, last first.

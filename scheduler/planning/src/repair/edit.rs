@@ -16,3 +16,9 @@ pub struct Edit {
     pub became: Value,
     pub why: String,
 }
+
+impl Edit {
+    pub fn new(code: &str, pointer: &str, was: Value, became: Value, why: &str) -> Self {
+        Self { code: code.into(), pointer: pointer.into(), was, became, why: why.into() }
+    }
+}

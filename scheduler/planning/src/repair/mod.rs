@@ -73,7 +73,7 @@ fn repair_by(mut draft: Value, limits: &Limits, rules: &Rules<'_>, is_list: bool
     placeholders::resolve(&mut work);
     let outcome = validate::validate_plan_by(&work.draft, limits, rules);
     if outcome.is_ok() {
-        return work.finish(outcome);
+        return finish(work, outcome);
     }
     dependency_status::repair(&mut work);
     ids::unique(&mut work);
@@ -87,7 +87,20 @@ fn repair_by(mut draft: Value, limits: &Limits, rules: &Rules<'_>, is_list: bool
     fields::align(&mut work);
     order::write(&mut work);
     let outcome = validate::validate_plan_by(&work.draft, limits, rules);
-    work.finish(outcome)
+    finish(work, outcome)
+}
+
+/// What is still open counts as an issue, also when the draft is valid.
+fn finish(mut work: RepairContext<'_>, outcome: Result<ValidPlan, Vec<Issue>>) -> RepairedDraft {
+    work.sweep();
+    let mut unresolved = notation::issues(&work);
+    unresolved.extend(placeholders::unresolved(&work));
+    let outcome = match (outcome, unresolved) {
+        (Ok(valid), unresolved) if unresolved.is_empty() => Ok(valid),
+        (Ok(_), unresolved) => Err(unresolved),
+        (Err(issues), unresolved) => Err(issues.into_iter().chain(unresolved).collect()),
+    };
+    RepairedDraft { draft: work.draft, edits: work.edits, outcome }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The targets of tool calls: a plan under construction, or the changes of a running plan. Each call is validated at once.
+//! The targets of tool calls: a plan under construction, or the changes of a running plan. Each call is validated immediately.
 
 use goalmill_common::id::is_id;
 use goalmill_common::problem::Issue;
@@ -12,9 +12,10 @@ use crate::llm::parse_answer;
 use crate::llm::plan_task::{PlanTask, ValidDraft};
 use crate::llm::repair_loop::DraftVerdict;
 use crate::llm::tidy_step::tidy_step;
-use crate::parse_proposal::{ReplanContext, parse_proposal};
+use crate::parse_proposal::parse_proposal;
 use crate::provenance::Round;
 use crate::repair::Edit;
+use crate::replan_context::ReplanContext;
 
 /// Steps and phases of one plan, and changes of one revision.
 const ENTRIES_MAX: usize = 200;
@@ -23,7 +24,7 @@ const RESULT_CHARS_MAX: usize = 600;
 
 /// What a call brought.
 pub enum ToolResult<T> {
-    /// The model goes on; this is the tool's answer.
+    /// The model continues; this is the tool's answer.
     Answer(Value),
     /// It is done.
     Done(T),

@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 
 use axum::handler::Handler;
 use axum::routing::{self, MethodRouter};
-use goalmill_common::access::Role;
-use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::access::Role::{self, Approver, Operator, Submitter, Viewer};
+use goalmill_common::problem::ErrorCode::{
+    self, BodyTooLarge, DataLost, Forbidden, ForeignOrigin, Internal, InvalidRequest, IssuerUnavailable,
+    MemoryPressure, MisdirectedRequest, NotReady, RequestTimeout, StoreRefused, StoreUnavailable, TooManyFailures,
+    Unauthenticated, UnsafeStore, UnsupportedMediaType,
+};
+use goalmill_common::problem::Problem;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::{RouteAccess, table};
+use super::RouteAccess;
 use crate::api::Api;
 use crate::api::query_parameters::Parameters;
 use crate::api::response::PROBLEM;
@@ -17,6 +22,19 @@ pub(super) const JSON: &str = "application/json";
 pub(super) const YAML: &str = "application/yaml";
 pub(super) const TEXT: &str = "text/plain";
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
+
+/// What any request may be refused for.
+const ANY: [ErrorCode; 12] = [
+    InvalidRequest, MisdirectedRequest, ForeignOrigin, RequestTimeout, UnsupportedMediaType, Internal,
+    StoreUnavailable, StoreRefused, MemoryPressure, UnsafeStore, DataLost, NotReady,
+];
+/// What a request that needs credentials may be refused for.
+const ACCESS: [ErrorCode; 4] = [Unauthenticated, Forbidden, TooManyFailures, IssuerUnavailable];
+/// What a request with a body may be refused for.
+const BODY: [ErrorCode; 1] = [BodyTooLarge];
+
+/// Who may read: people who may change something may also see it.
+pub(in crate::api) const READERS: &[Role] = &[Viewer, Submitter, Approver, Operator];
 
 /// Names a type's schema, and puts it among the components where it has a name.
 type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -59,7 +77,7 @@ pub(super) fn get<H: Handler<T, Api>, T: 'static>(
         headers: &[],
         body: None,
         status: 200,
-        access: RouteAccess::Roles(table::READERS),
+        access: RouteAccess::Roles(READERS),
         answer: Vec::new(),
         problems: &[],
     }
@@ -215,12 +233,12 @@ impl Operation {
     }
 
     pub(super) fn codes(&self) -> impl Iterator<Item = ErrorCode> {
-        let body: &[ErrorCode] = if self.body.is_some() { &table::BODY } else { &[] };
+        let body: &[ErrorCode] = if self.body.is_some() { &BODY } else { &[] };
         let access: &[ErrorCode] = match self.access {
             RouteAccess::Public => &[],
-            RouteAccess::SignedIn | RouteAccess::Roles(_) => &table::ACCESS,
+            RouteAccess::SignedIn | RouteAccess::Roles(_) => &ACCESS,
         };
-        self.problems.iter().chain(table::ANY.iter()).chain(body).chain(access).copied()
+        self.problems.iter().chain(ANY.iter()).chain(body).chain(access).copied()
     }
 }
 
@@ -231,7 +249,7 @@ pub(super) fn path_parameters(path: &'static str) -> Vec<Value> {
             "name": name,
             "in": "path",
             "required": true,
-            "description": table::path_parameter(name),
+            "description": path_parameter(name),
             "schema": {"type": "string"},
         })
     };
@@ -309,4 +327,19 @@ fn refusal(codes: &[ErrorCode]) -> Value {
 fn tag(path: &str) -> &str {
     let Some(rest) = path.strip_prefix("/v1/") else { return "service" };
     rest.split(['/', ':']).next().unwrap_or(rest)
+}
+
+/// What a part of an address means; empty for one that is not known.
+fn path_parameter(name: &str) -> &'static str {
+    match name {
+        "id" => "Of the plan, of the worker, or of the token",
+        "step" => "Of the step",
+        "attempt" => "Of the task, counted from 1",
+        "question" => "Of the question: a step's, or its own",
+        "agent_type" => "A name such as `hotel_agent`",
+        "entry" => "Of the dead letter",
+        "stored" => "A name such as `trip`, or a name and a version such as `trip@3`",
+        "name" => "`goal`, `plan`, `task`, `report`, `agent`, `problem`, `proposal`, `settings`",
+        _ => "",
+    }
 }

@@ -8,12 +8,10 @@ use goalmill_common::id::ID_PATTERN;
 use goalmill_common::layout::PlanLayout;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::ErrorCode::{
-    self, BodyTooLarge, DataLost, DeadLetterNotFound, EventsTrimmed, Forbidden, ForeignOrigin, IdempotencyKeyReused,
-    Internal, InvalidEventId, InvalidGoal, InvalidIdempotencyKey, InvalidJson, InvalidPlan, InvalidRequest,
-    IssuerUnavailable, MemoryPressure, MethodNotAllowed, MisdirectedRequest, NamespaceLimitReached, NotAllowed,
-    NotFound, NotReady, PlanFinal, PlanNotFound, PlanningFailed, QueueNotFound, RequestTimeout, StepNotFound,
-    StoreRefused, StoreUnavailable, StoredPlanNotFound, StoredPlanRetired, TokenNotFound, TooManyFailures,
-    Unauthenticated, Unroutable, UnsafeStore, UnsupportedMediaType, WorkerNotFound,
+    self, DeadLetterNotFound, EventsTrimmed, IdempotencyKeyReused, InvalidEventId, InvalidGoal, InvalidIdempotencyKey,
+    InvalidJson, InvalidPlan, IssuerUnavailable, MethodNotAllowed, NamespaceLimitReached, NotAllowed, NotFound,
+    PlanFinal, PlanNotFound, PlanningFailed, QueueNotFound, StepNotFound, StoredPlanNotFound, StoredPlanRetired,
+    TokenNotFound, TooManyFailures, Unauthenticated, Unroutable, WorkerNotFound,
 };
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
@@ -25,22 +23,12 @@ use goalmill_common::view::{
 use serde_json::{Map, Value, json};
 
 use super::RouteAccess;
-use super::operation::{EVENT_STREAM, JSON, Operation, TEXT, YAML, delete, get, post};
+use super::operation::{EVENT_STREAM, JSON, Operation, READERS, TEXT, YAML, delete, get, post};
 use crate::api::{
     actions, approvals, bulk_actions, callbacks, dead_letters, event_feed, event_search, events, fork, health, mcp,
     oidc_sign_in, overview, plan_list, plans, registry, send_event, session, stats, steps, stored_plans, submit,
     tokens,
 };
-
-/// What any request may be refused for.
-pub(super) const ANY: [ErrorCode; 12] = [
-    InvalidRequest, MisdirectedRequest, ForeignOrigin, RequestTimeout, UnsupportedMediaType, Internal,
-    StoreUnavailable, StoreRefused, MemoryPressure, UnsafeStore, DataLost, NotReady,
-];
-/// What a request that needs credentials may be refused for.
-pub(super) const ACCESS: [ErrorCode; 4] = [Unauthenticated, Forbidden, TooManyFailures, IssuerUnavailable];
-/// What a request with a body may be refused for.
-pub(super) const BODY: [ErrorCode; 1] = [BodyTooLarge];
 
 /// What a submission may be refused for.
 const GOAL: &[ErrorCode] =
@@ -60,8 +48,6 @@ const STEER: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed];
 const EDIT: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed, InvalidPlan, Unroutable];
 const STEER_STEP: &[ErrorCode] = &[PlanNotFound, StepNotFound, PlanFinal, NotAllowed, InvalidPlan];
 
-/// Who may read: people who may change something may also see it.
-pub(in crate::api) const READERS: &[Role] = &[Viewer, Submitter, Approver, Operator];
 /// Who may pause, resume, cancel and replan.
 const STEERING: &[Role] = &[Submitter, Operator];
 
@@ -566,21 +552,6 @@ fn installation() -> Vec<Operation> {
             .access(RouteAccess::Public)
             .gives::<Map<String, Value>>(),
     ]
-}
-
-/// What a part of an address means; empty for one that is not known.
-pub(super) fn path_parameter(name: &str) -> &'static str {
-    match name {
-        "id" => "Of the plan, of the worker, or of the token",
-        "step" => "Of the step",
-        "attempt" => "Of the task, counted from 1",
-        "question" => "Of the question: a step's, or its own",
-        "agent_type" => "A name such as `hotel_agent`",
-        "entry" => "Of the dead letter",
-        "stored" => "A name such as `trip`, or a name and a version such as `trip@3`",
-        "name" => "`goal`, `plan`, `task`, `report`, `agent`, `problem`, `proposal`, `settings`",
-        _ => "",
-    }
 }
 
 /// Headers that operations name.

@@ -6,7 +6,6 @@ use goalmill_plan::validate::{Catalogue, Rules, validate_plan_by};
 
 use super::plan_schema::{all_features, validator, with_typed_ids, with_work};
 use super::*;
-use crate::llm::overhead::validate_answer;
 use crate::llm::plan_schema::PlanVocabulary;
 use crate::llm::tool_shortlist::ToolShortlist;
 
@@ -135,7 +134,7 @@ fn each_form_admits_the_plan_that_is_meant_and_it_is_valid() {
             if !schema.is_valid(&answer) && form != "prompt" {
                 wrong.push(format!("{form} refuses {answer}"));
             }
-            let (_, outcome) = validate_answer(&answer.to_string(), &actions, &Limits::default(), &rules);
+            let (_, outcome) = validate_answer(&answer.to_string(), &actions, &rules);
             if let Err(issues) = outcome {
                 wrong.push(format!("{form}: {issues:?}: {answer}"));
             }
@@ -154,7 +153,7 @@ fn references_are_checked_in_every_field() {
     for case in fixture["mistakes"].as_array().into_iter().flatten() {
         let plan = json!({"steps": whole(&case["steps"])});
         let draft = Rules { in_order: true, now_ms, ..Rules::planned(&catalogue) };
-        let (_, outcome) = validate_answer(&plan.to_string(), &actions, &Limits::default(), &draft);
+        let (_, outcome) = validate_answer(&plan.to_string(), &actions, &draft);
         let codes = |issues: &[Issue]| issues.iter().map(|issue| issue.code.clone()).collect::<Vec<_>>();
         let code = [case["code"].as_str().expect("a code").to_owned()];
         assert_eq!(outcome.map_err(|issues| codes(&issues)).expect_err("a draft is refused"), code, "{plan}");

@@ -12,16 +12,22 @@ use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
+use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
 use goalmill_common::revision::Trigger;
 use goalmill_common::situation::{Situation, StepSituation};
 use goalmill_common::status::StepStatus;
 use goalmill_demo::scripted::{Script, Scripted, ScriptedCall, ScriptedServer};
-use goalmill_plan::validate::Policy;
+use goalmill_plan::formats::DraftKind;
+use goalmill_plan::states::ValidPlan;
+use goalmill_plan::validate::{Policy, Rules};
+use goalmill_reader::ToolCatalogue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::parse_answer::{self, ParsedAnswer};
 use super::*;
+use crate::repair::{Edit, repair_list};
 use crate::{CallLog, CallRecorder, Terms, ToolsPlanner, pipeline};
 
 mod formats;
@@ -34,6 +40,21 @@ mod stored_plans;
 mod stream;
 mod tools;
 mod unrolled;
+
+/// An answer, read, repaired and validated.
+fn validate_answer(
+    text: &str,
+    actions: &ToolCatalogue,
+    rules: &Rules<'_>,
+) -> (Vec<Edit>, Result<ValidPlan, Vec<Issue>>) {
+    let ParsedAnswer::Complete { value, mut edits, .. } = parse_answer::plan(text, actions, false, DraftKind::Answer)
+    else {
+        panic!("the answer cannot be read: {text}")
+    };
+    let repaired = repair_list(value, &Limits::default(), rules);
+    edits.extend(repaired.edits);
+    (edits, repaired.outcome)
+}
 
 const GOAL: &str = "Fly to Rome and book a room there";
 
@@ -509,7 +530,7 @@ fn revise_request() -> ReviseRequest {
 #[test]
 fn a_plan_in_any_layout_is_a_revision() {
     let request = revise_request();
-    let replan = crate::parse_proposal::ReplanContext::new(&request);
+    let replan = crate::replan_context::ReplanContext::new(&request);
     let mut inn = room();
     inn["agent_type"] = "inns".into();
     let mut subtask = inn.clone();
@@ -536,7 +557,7 @@ fn a_plan_written_again_without_a_dependency_has_none() {
     let mut request = revise_request();
     request.situation.plan.steps[1].dependencies = vec!["flight".into()];
     request.situation.plan.steps[1].inputs = Json::of(&json!({"city": "Rome", "day": "2026-05-01"}));
-    let (mut written, replan) = (room(), crate::parse_proposal::ReplanContext::new(&request));
+    let (mut written, replan) = (room(), crate::replan_context::ReplanContext::new(&request));
     written.as_object_mut().expect("it is a step").remove("dependencies");
     written["inputs"] = json!({"city": "Rome", "day": "2026-05-01"});
     let answer = json!({"steps": [flight(), written]});
@@ -548,7 +569,7 @@ fn a_plan_written_again_without_a_dependency_has_none() {
 
 /// What a proposal for a plan whose step `room` may have an undo step changes, and of which steps.
 fn changed(request: &ReviseRequest, answer: &Value) -> Vec<String> {
-    let replan = crate::parse_proposal::ReplanContext::new(request);
+    let replan = crate::replan_context::ReplanContext::new(request);
     let proposal = crate::parse_proposal::parse_proposal(answer, &replan, &Default::default(), &mut Vec::new());
     let proposal = proposal.unwrap_or_else(|issues| panic!("{answer}: {issues:#?}"));
     let changes = proposal.changes.iter().map(|change| serde_json::to_value(change).expect("it has a JSON text"));
@@ -603,7 +624,7 @@ fn changes_may_name_steps_that_stand_beside_them() {
         {"replace_step": {"step": "room", "with": ["s2"]}},
         {"add_phase": {"phase": {"id": "more", "checkpoint": false}, "steps": ["s3"]}}]});
     let request = revise_request();
-    let replan = crate::parse_proposal::ReplanContext::new(&request);
+    let replan = crate::replan_context::ReplanContext::new(&request);
     let read = |answer: &Value| {
         let proposal = crate::parse_proposal::parse_proposal(answer, &replan, &Default::default(), &mut Vec::new());
         proposal.map(|proposal| serde_json::to_value(proposal.changes).expect("it has a JSON text"))

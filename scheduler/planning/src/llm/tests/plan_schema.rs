@@ -7,7 +7,6 @@ use goalmill_plan::validate::{Catalogue, Rules};
 use serde_json::Map;
 
 use super::*;
-use crate::llm::overhead::validate_answer;
 use crate::llm::plan_schema::{KnownStep, PlanVocabulary, RevisedPlan, features};
 use crate::llm::tool_shortlist::ToolShortlist;
 
@@ -339,7 +338,7 @@ fn what_the_grammar_admits_is_a_valid_plan() {
     for _ in 0..300 {
         let plan = with_typed_ids(&random_plan(&random, &agents));
         assert!(validator.is_valid(&plan), "{plan}");
-        let (edits, outcome) = validate_answer(&plan.to_string(), &actions, &Limits::default(), &rules);
+        let (edits, outcome) = validate_answer(&plan.to_string(), &actions, &rules);
         assert!(outcome.is_ok() && edits.is_empty(), "{plan}: {edits:?} {outcome:?}");
     }
 }
@@ -378,7 +377,7 @@ fn the_grammar_has_the_features_that_are_allowed() {
     ] {
         let answer = with_typed_ids(&json!({ "steps": steps }));
         assert!(with.is_valid(&answer) && !without.is_valid(&answer), "{answer}");
-        let (edits, outcome) = validate_answer(&answer.to_string(), &actions, &Limits::default(), &rules);
+        let (edits, outcome) = validate_answer(&answer.to_string(), &actions, &rules);
         assert!(outcome.is_ok() && edits.is_empty(), "{answer}: {edits:?} {outcome:?}");
     }
     for steps in [

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use goalmill_planning::llm::overhead::{Digested, Took};
+use goalmill_bench::digest::{Digested, Took};
 use serde::Serialize;
 
 /// Targets: steps of a plan, and the 95th percentile of all stages together, in microseconds.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
+use goalmill_bench::digest::digest;
 use goalmill_bench::tools::Tool;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::clock::Clock;
@@ -19,7 +20,6 @@ use goalmill_common::config::RouterSettings;
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
-use goalmill_planning::llm::overhead::digest;
 use goalmill_planning::{CallLog, PlanRequest, Terms};
 use goalmill_router::{Router, open_table};
 

@@ -14,7 +14,6 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_common::random::Random;
 use goalmill_plan::validate::{ActionEntry, AgentEntry, Catalogue, Rules};
-use goalmill_planning::llm::overhead::validate_answer;
 use goalmill_reader::ToolCatalogue;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -275,3 +274,4 @@ fn meaning(plan: &Plan) -> BTreeMap<String, (String, String, Value, BTreeSet<Str
     }
     meanings
 }
+use goalmill_bench::digest::validate_answer;

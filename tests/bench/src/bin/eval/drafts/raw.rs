@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Result;
+use goalmill_bench::digest::validate_answer;
 use goalmill_bench::tools::Tool;
 use goalmill_common::agent::Agent;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_plan::validate::{Catalogue, Rules};
-use goalmill_planning::llm::overhead::validate_answer;
 use goalmill_reader::{ReaderLimits, ToolCatalogue, parse_value};
 use serde::Deserialize;
 use serde_json::{Value, json};

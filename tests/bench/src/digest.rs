@@ -1,4 +1,4 @@
-//! Measures the planning time outside the model: shortlist, read, validate, route.
+//! What a model wrote becomes a plan, by the calls of the planner `llm` and the pipeline; each stage is timed.
 
 use std::time::Duration;
 
@@ -10,15 +10,14 @@ use goalmill_common::problem::Issue;
 use goalmill_plan::formats::DraftKind;
 use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::Rules;
+use goalmill_planning::llm::ToolShortlist;
+use goalmill_planning::llm::parse_answer::{self, ParsedAnswer};
+use goalmill_planning::repair::{Edit, repair_list};
+use goalmill_planning::{PlanRequest, planned_rules};
 use goalmill_reader::ToolCatalogue;
 use goalmill_router::{Router, route_plan};
 use serde_json::json;
 use tokio::time::Instant;
-
-use super::parse_answer::{self, ParsedAnswer};
-use super::tool_shortlist::ToolShortlist;
-use crate::repair::{Edit, repair_list};
-use crate::{PlanRequest, pipeline};
 
 /// A plan that may run, and what it took.
 #[derive(Clone, Debug)]
@@ -73,8 +72,8 @@ pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Dige
     took.read = begun.elapsed();
 
     let begun = Instant::now();
-    let catalogue = pipeline::catalogue(request);
-    let rules = Rules { in_order: true, ..pipeline::rules(&catalogue, request) };
+    let catalogue = planned_rules::catalogue(request);
+    let rules = Rules { in_order: true, ..planned_rules::rules(&catalogue, request) };
     let repaired = repair_list(value, &request.limits, &rules);
     let valid = repaired.outcome?;
     took.validate = begun.elapsed();
