@@ -273,7 +273,7 @@ fn the_program_says_its_version_and_writes_its_manual() {
     let version: Value = serde_json::from_str(&out(&run(&["version", "-o", "json"]))).expect("it is JSON");
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
     assert!(version["protocol"].is_string() || version["protocol"].is_u64(), "{version}");
-    assert_eq!(version["features"], json!(["htn", "mcp", "oidc", "otel", "postgres"]));
+    assert_eq!(version["features"], json!(["mcp", "otel", "postgres"]));
     assert!(out(&run(&["man"])).contains(".TH goalmill 1"));
     let dir = tempfile::tempdir().expect("a temporary directory can be made");
     let pages = dir.path().join("man1");

@@ -8,12 +8,8 @@ use crate::word_enum::word_enum;
 word_enum! {
     /// An optional part of the program, by the name of its cargo feature.
     Feature {
-        /// The planner `htn`.
-        Htn = "htn",
         /// MCP: the server at `/mcp` and in `goalmill mcp`, the executor, and tools of agents.
         Mcp = "mcp",
-        /// Sign-in at an identity provider (OpenID Connect).
-        Oidc = "oidc",
         /// Export of traces (OpenTelemetry).
         Otel = "otel",
         /// PostgreSQL: the archive, and the tool `sql`.
@@ -49,9 +45,7 @@ impl Loaded {
         let settings = &self.settings;
         let serves_mcp = settings.api.mcp.access != McpAccess::Off && self.origin("api.mcp.access") != Origin::Default;
         let asked = [
-            (settings.planner.order.iter().any(|name| name == "htn"), Feature::Htn, "planner.order"),
             (serves_mcp, Feature::Mcp, "api.mcp.access"),
-            (settings.api.oidc.is_on(), Feature::Oidc, "api.oidc.issuer"),
             (exports_traces, Feature::Otel, OTLP_ENDPOINT),
             (settings.archive.store == ArchiveKind::Postgres, Feature::Postgres, "archive.store"),
         ];
@@ -79,23 +73,16 @@ mod tests {
     fn each_setting_that_asks_for_a_missing_part_is_named_with_its_feature() {
         let mut loaded = Loaded::default();
         assert_eq!(loaded.missing_features(false, &[]), [], "defaults ask for nothing");
-        loaded.settings.planner.order = vec!["htn".into(), "rules".into()];
-        loaded.settings.api.oidc.issuer = "https://login.example".into();
         loaded.settings.archive.store = ArchiveKind::Postgres;
         loaded.origins = [("api.mcp.access".into(), Origin::Flag)].into();
         let missing = loaded.missing_features(true, &[]);
         let named: Vec<_> = missing.iter().map(|one| (one.setting.as_str(), one.feature.as_str())).collect();
-        let expected = [
-            ("planner.order", "htn"),
-            ("api.mcp.access", "mcp"),
-            ("api.oidc.issuer", "oidc"),
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", "otel"),
-            ("archive.store", "postgres"),
-        ];
+        let expected =
+            [("api.mcp.access", "mcp"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "otel"), ("archive.store", "postgres")];
         assert_eq!(named, expected);
-        let text = missing[4].to_string();
+        let text = missing[2].to_string();
         assert!(text.contains("`archive.store`") && text.ends_with("build with `--features postgres`"), "{text}");
-        assert_eq!(loaded.missing_features(true, &[Feature::Htn, Feature::Mcp, Feature::Oidc]), missing[3..]);
+        assert_eq!(loaded.missing_features(true, &[Feature::Mcp]), missing[1..]);
         assert_eq!(loaded.missing_features(true, Feature::ALL), []);
         loaded.settings.api.mcp.access = McpAccess::Off;
         assert!(loaded.missing_features(true, &[]).iter().all(|one| one.feature != Feature::Mcp));

@@ -5,7 +5,6 @@ mod credentials;
 mod environment_token;
 mod failure_limit;
 mod identity;
-#[cfg_attr(not(feature = "oidc"), path = "oidc_disabled.rs")]
 mod oidc;
 mod refusal;
 mod secret_digest;
@@ -114,7 +113,7 @@ impl AccessGuard {
         self.is_required
     }
 
-    /// Warns of an API that nobody can call.
+    /// Warns of an API without callers.
     pub(super) async fn warn_if_closed(&self) {
         if self.is_required
             && self.environment.is_empty()
@@ -271,7 +270,7 @@ impl AccessGuard {
 
     async fn caller_of(&self, session: &StoredSession) -> Result<Option<SignedIn>, BrokerError> {
         if let Some(SessionIdentity { actor, roles, namespace }) = &session.identity {
-            // Without an identity provider in the settings, nobody vouches for it any more.
+            // Without an identity provider in the settings, it is no longer valid.
             return Ok(self.oidc.as_ref().map(|_| SignedIn {
                 token: session.token.clone(),
                 sha256: session.sha256.clone(),
