@@ -7,7 +7,7 @@ use goalmill_common::command::Proposal;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_plan::stored_plans::take_documents;
-use goalmill_plan::validate::{Rules, Weight, WeightSettings, canonical_phase_change};
+use goalmill_plan::validate::{Rules, Weight, WeightSettings, canonical_phase_change, own_id};
 use goalmill_reader::ToolCatalogue as Actions;
 use serde_json::{Map, Value, json};
 
@@ -90,7 +90,7 @@ pub fn parse_proposal(
 /// keeps the document, even if the version was retired.
 fn put_stored_plans(changes: &mut [Value], replan: &ReplanContext<'_>, repairs: &mut Vec<Edit>) {
     let held = |step: &Value| {
-        let id = crate::llm::parse_answer::id(step)?;
+        let id = own_id(step)?;
         let known = replan.situation().plan.steps.iter().find(|known| known.id.as_str() == id)?;
         (known.stored.as_deref() == step.get("use")?.as_str()).then_some(known.plan.as_ref()?)
     };
@@ -121,7 +121,7 @@ fn in_list<T>(step: &mut Value, act: impl FnOnce(&mut Value) -> T) -> T {
 fn named_steps(draft: &mut Value) -> BTreeMap<String, Value> {
     let steps = draft.as_object_mut().and_then(|map| map.remove("steps"));
     let steps = steps.as_ref().and_then(Value::as_array).into_iter().flatten();
-    steps.filter_map(|step| Some((crate::llm::parse_answer::id(step)?, step.clone()))).collect()
+    steps.filter_map(|step| Some((own_id(step)?, step.clone()))).collect()
 }
 
 fn put_named_steps(change: &mut Value, named: &BTreeMap<String, Value>) {
@@ -306,7 +306,7 @@ fn canonical(changes: &mut [Value], plan: &Plan) {
     for change in changes {
         let gives_phase = matches!(parts(change), Some(("add_phase" | "add_step", _)));
         for step in steps_of_mut(change) {
-            let id = crate::llm::parse_answer::id(step);
+            let id = own_id(step);
             let Some(found) = plan.steps.iter().find(|known| id.as_deref() == Some(known.id.as_str())) else {
                 continue;
             };
@@ -344,11 +344,11 @@ fn of_changes(issue: Issue, after: &Value, changes: &[Value]) -> Option<Issue> {
         (Some("steps"), Some(at)) => after.pointer(&format!("/steps/{at}")),
         _ => None,
     };
-    let Some(id) = step.and_then(crate::llm::parse_answer::id) else { return Some(issue) };
+    let Some(id) = step.and_then(own_id) else { return Some(issue) };
     let touched = |(at, change): (usize, &Value)| {
         let (name, body) = parts(change)?;
         let is_named = body.get("step").is_some_and(|step| step == &json!(id));
-        let is_brought = brought(change).iter().any(|step| crate::llm::parse_answer::id(step).as_ref() == Some(&id));
+        let is_brought = brought(change).iter().any(|step| own_id(step).as_ref() == Some(&id));
         (is_named || is_brought).then(|| format!("/changes/{at}/{name}"))
     };
     let place = changes.iter().enumerate().find_map(touched)?;

@@ -4,7 +4,7 @@ use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::RevisionStrategy;
 use goalmill_plan::formats::{self, DraftKind};
-use goalmill_plan::validate::step_field;
+use goalmill_plan::validate::{own_id, step_field};
 use goalmill_reader::ToolCatalogue as Actions;
 use serde_json::{Map, Value, json};
 
@@ -101,7 +101,7 @@ pub(crate) fn towards(steps: Value, replan: &ReplanContext<'_>, actions: &Action
         tidy_step(step, &format!("/steps/{at}"), actions, repairs);
         name_by_id(step);
     }
-    let ids: Vec<Option<String>> = wanted.iter().map(crate::llm::parse_answer::id).collect();
+    let ids: Vec<Option<String>> = wanted.iter().map(own_id).collect();
     let mut changes = Vec::new();
     for (step, id) in wanted.into_iter().zip(&ids) {
         match id {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::context::{Conversion, LISTS};
 use super::{DraftKind, references};
 use crate::document::{self, issue};
-use crate::validate::{Catalogue, step_field};
+use crate::validate::{Catalogue, own_id, step_field};
 
 /// The field of a document that says whether it is so.
 const FLAG: &str = "pass_context";
@@ -156,7 +156,7 @@ fn one_step(
     if !(is_tool(step) || step.get("plan").is_some_and(Value::is_object)) {
         return false;
     }
-    let own = references::id(&Value::Object(step.clone()));
+    let own = own_id(&Value::Object(step.clone()));
     let results: Map<String, Value> = dependencies(step)
         .filter(|id| ids.contains(id) && Some(id) != own.as_ref())
         .map(|id| (id.clone(), json!(format!("{{{{ {} | default(none) }}}}", references::outputs_of(&id)))))

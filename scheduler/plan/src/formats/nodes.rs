@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::context::Conversion;
 use super::{DraftKind, references};
 use crate::document::snake;
-use crate::validate::step_field;
+use crate::validate::{own_id, step_field};
 
 /// Lines of a stream that are read.
 const LINES_MAX: usize = 10_000;
@@ -60,7 +60,7 @@ fn drop_named(map: &Map<String, Value>, list: &mut Vec<Value>, places: &mut Vec<
         let step = if let Value::Object(map) = steps {
             map.get(to)?
         } else if let Value::Array(items) = steps {
-            items.iter().find(|item| references::id(item).as_deref() == Some(to))?
+            items.iter().find(|item| own_id(item).as_deref() == Some(to))?
         } else {
             return None;
         };
@@ -135,7 +135,7 @@ fn arrange(
     is_list: bool,
 ) {
     let names: Vec<Option<String>> =
-        steps.iter().enumerate().map(|(n, step)| references::id(step).or_else(|| keys.get(n).cloned())).collect();
+        steps.iter().enumerate().map(|(n, step)| own_id(step).or_else(|| keys.get(n).cloned())).collect();
     let is_named = |step: &Value| {
         step.as_object().is_some_and(|map| map.keys().any(|key| step_field(key) == Some("dependencies")))
     };
@@ -145,7 +145,7 @@ fn arrange(
             continue;
         }
         let Some(map) = step.as_object_mut() else { continue };
-        let own = references::id(&Value::Object(map.clone()));
+        let own = own_id(&Value::Object(map.clone()));
         let seen: Vec<String> = references::seen(map, ids).into_iter().filter(|id| Some(id) != own.as_ref()).collect();
         if !seen.is_empty() {
             map.insert("dependencies".into(), json!(seen));
@@ -260,7 +260,7 @@ pub fn join_stream(text: &str) -> Option<JoinedStream> {
         return None;
     }
     if let Some(finish) = finish {
-        let taken: BTreeSet<String> = steps.iter().filter_map(references::id).collect();
+        let taken: BTreeSet<String> = steps.iter().filter_map(own_id).collect();
         let id = ["finish", "finish_plan", "the_finish"].into_iter().find(|id| !taken.contains(*id))?;
         let has_finish = steps.iter().any(|step| step.get("type").is_some_and(|word| *word == "finish"));
         if !has_finish {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::context::LISTS;
-use crate::validate::step_field;
+use crate::validate::{own_id, step_field};
 
 /// Names that expressions know already.
 const KNOWN: [&str; 5] = ["steps", "goal", "inputs", "state", "plan"];
@@ -14,8 +14,8 @@ const KNOWN: [&str; 5] = ["steps", "goal", "inputs", "state", "plan"];
 pub(super) fn ids(map: &Map<String, Value>) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     let mut add = |list: &Value| match list {
-        Value::Array(items) => ids.extend(items.iter().filter_map(id)),
-        Value::Object(map) => ids.extend(map.iter().map(|(key, item)| id(item).unwrap_or_else(|| key.clone()))),
+        Value::Array(items) => ids.extend(items.iter().filter_map(own_id)),
+        Value::Object(map) => ids.extend(map.iter().map(|(key, item)| own_id(item).unwrap_or_else(|| key.clone()))),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     };
     LISTS.iter().filter_map(|key| map.get(*key)).for_each(&mut add);
@@ -24,16 +24,6 @@ pub(super) fn ids(map: &Map<String, Value>) -> BTreeSet<String> {
         LISTS.iter().filter_map(|key| phase.get(*key)).for_each(&mut add);
     }
     ids
-}
-
-/// The id that a step gives itself.
-pub(super) fn id(step: &Value) -> Option<String> {
-    let map = step.as_object()?;
-    match map.iter().find(|(key, _)| step_field(key) == Some("id"))?.1 {
-        Value::String(text) => Some(text.trim().to_owned()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    }
 }
 
 /// Lets `{{ s1 }}` and `{{ s1.rows }}` in inputs be `{{ steps.s1.outputs }}` and `{{ steps.s1.outputs.rows }}`.

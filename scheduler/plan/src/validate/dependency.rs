@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::graph::StepNumbers;
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::step_id::name;
+use super::step_id::id_text;
 use crate::document::{DocumentPath, Fields, Table, ValidationContext, shorten, text, wrong_type};
 
 const DEPENDENCY: &Table = &[("step", &["id", "task", "name"]), ("is", &["status", "statuses", "outcome"])];
@@ -62,7 +62,7 @@ fn dependencies<'v>(fields: &Fields<'v, '_>, step: &mut Step) -> Vec<Dependency<
             let mut out = Vec::with_capacity(items.len());
             for (index, item) in items.iter().enumerate() {
                 let at = at.item(index);
-                match (item, name(item)) {
+                match (item, id_text(item)) {
                     // Some formats write "none" as -1.
                     (Value::Number(number), _) if number.as_i64() == Some(-1) => {}
                     (_, Some(id)) => out.push(Dependency::item(id, field.key, index)),
@@ -82,7 +82,7 @@ fn dependencies<'v>(fields: &Fields<'v, '_>, step: &mut Step) -> Vec<Dependency<
             .filter(|id| !id.is_empty())
             .map(|id| Dependency { id: id.into(), place: DependencyPlace::Field { key: field.key } })
             .collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => match name(field.value) {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => match id_text(field.value) {
             Some(id) => vec![Dependency { id: id.into(), place: DependencyPlace::Field { key: field.key } }],
             None => {
                 wrong_type(fields.context, &at, field.value, "a list of step ids");
@@ -105,7 +105,7 @@ fn with_status(
         context.error("MISSING_FIELD", &at.key("step"), "a dependency with a status needs `step`", hint);
         return None;
     };
-    let Some(id) = name(field.value) else {
+    let Some(id) = id_text(field.value) else {
         wrong_type(context, &at.key(field.key), field.value, "the id of a step");
         return None;
     };

@@ -58,6 +58,7 @@ pub use requirements::Requirements;
 pub use rules::{Policy, Rules, Weight, WeightSettings};
 pub use shape::{canonical_phase, canonical_phase_change, plan_field};
 pub use step_fields::step_field;
+pub use step_id::{id_text, own_id};
 
 /// Parses and validates a plan in any accepted spelling.
 pub fn validate_text(text: &[u8], format: Format, limits: &Limits) -> Result<ValidPlan, Vec<Issue>> {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::origin::{Dependency, DependencyPlace, Origin};
 use super::shape::PHASE;
-use super::step_id::name;
+use super::step_id::id_text;
 use super::{agents, cleanup, dependency, expression_scope, graph, redundancy, requirements, step};
 use crate::document::{DocumentPath, Field, Fields, ValidationContext};
 
@@ -149,7 +149,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
             };
             let named = ends.and_then(|((from_key, from), (to_key, to))| {
-                let (from, to) = name(from).zip(name(to))?;
+                let (from, to) = id_text(from).zip(id_text(to))?;
                 Some(Edge { from, to, index: i, key: field.key, from_key, to_key })
             });
             match named {

@@ -5,15 +5,22 @@ use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
+use super::step_fields::step_field;
 use crate::document::{DocumentPath, Fields, ValidationContext, shorten, wrong_type};
 
 /// An id as text: numbers are ids too.
-pub(super) fn name(value: &Value) -> Option<String> {
+pub fn id_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.trim().to_owned()),
         Value::Number(number) if number.is_i64() || number.is_u64() => Some(number.to_string()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
     }
+}
+
+/// The id that a step gives itself.
+pub fn own_id(step: &Value) -> Option<String> {
+    let (_, id) = step.as_object()?.iter().find(|(key, _)| step_field(key) == Some("id"))?;
+    id_text(id)
 }
 
 pub(super) fn id(fields: &Fields<'_, '_>, key: Option<&str>) -> Option<String> {
@@ -31,7 +38,7 @@ pub(super) fn id(fields: &Fields<'_, '_>, key: Option<&str>) -> Option<String> {
         return checked_id(fields.context, fields.at, key);
     };
     let at = fields.at.key(field.key);
-    match name(field.value) {
+    match id_text(field.value) {
         Some(id) => checked_id(fields.context, &at, &id),
         None => {
             wrong_type(fields.context, &at, field.value, "text or a whole number");

@@ -4,7 +4,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::text::pointer_part;
 use goalmill_plan::formats::{self, DraftKind};
-use goalmill_plan::validate::{plan_field, step_field};
+use goalmill_plan::validate::{own_id, plan_field, step_field};
 use goalmill_reader::{ReaderLimits, Reading, ToolCatalogue, Verdict, parse_value};
 use serde_json::{Map, Value, json};
 
@@ -189,17 +189,6 @@ pub fn steps(draft: &Value) -> Option<(String, &Vec<Value>)> {
     }
 }
 
-/// The id that a step gives itself.
-pub fn id(step: &Value) -> Option<String> {
-    let map = step.as_object()?;
-    let (_, id) = map.iter().find(|(key, _)| step_field(key) == Some("id"))?;
-    match id {
-        Value::String(text) => Some(text.trim().to_owned()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
 /// Puts corrected steps into a draft: under their ids, new ones before the first step that names them, or last.
 ///
 /// - `frozen`: ids of steps that stay as they are.
@@ -207,17 +196,17 @@ pub fn merge(draft: &Value, corrections: &Value, remove: &[String], frozen: &[St
     let Some((at, steps)) = steps(draft) else { return corrections.clone() };
     let mut merged = steps.clone();
     let is_frozen = |id: &str| frozen.iter().any(|known| known == id);
-    merged.retain(|step| id(step).is_none_or(|id| is_frozen(&id) || !remove.contains(&id)));
+    merged.retain(|step| own_id(step).is_none_or(|id| is_frozen(&id) || !remove.contains(&id)));
     let fresh = self::steps(corrections).map(|(_, steps)| steps.clone()).unwrap_or_default();
     for step in fresh {
-        let Some(name) = id(&step) else {
+        let Some(name) = own_id(&step) else {
             merged.push(step);
             continue;
         };
         if is_frozen(&name) {
             continue;
         }
-        match merged.iter().position(|known| id(known).as_ref() == Some(&name)) {
+        match merged.iter().position(|known| own_id(known).as_ref() == Some(&name)) {
             Some(place) => merged[place] = corrected(step, &merged[place]),
             None => match merged.iter().position(|known| needs(known, &name)) {
                 Some(place) => merged.insert(place, step),

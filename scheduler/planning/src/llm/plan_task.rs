@@ -11,7 +11,7 @@ use goalmill_common::problem::Issue;
 use goalmill_llm::ResponseFormat;
 use goalmill_plan::formats::DraftKind;
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
-use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings};
+use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings, own_id};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -277,8 +277,7 @@ impl GenerationTask for PlanTask<'_> {
                                  "issues": issues.iter().map(|issue| issue_to_json(issue, &issue.pointer)).collect::<Vec<_>>()});
             return self.render("critique", context, note);
         };
-        let is_frozen =
-            |step: &Value| parse_answer::id(step).is_some_and(|id| self.frozen.iter().any(|s| s.id.as_str() == id));
+        let is_frozen = |step: &Value| own_id(step).is_some_and(|id| self.frozen.iter().any(|s| s.id.as_str() == id));
         let place = |issue: &Issue| place_of(&issue.pointer, &at).filter(|n| *n < steps.len());
         let mut wrong: Vec<usize> = issues.iter().filter_map(place).filter(|n| !is_frozen(&steps[*n])).collect();
         let is_of_the_whole = issues.iter().any(|issue| place(issue).is_none_or(|n| is_frozen(&steps[n])));
@@ -295,11 +294,7 @@ impl GenerationTask for PlanTask<'_> {
             .map(|issue| {
                 let place = match place(issue) {
                     Some(n) => {
-                        format!(
-                            "step `{}`{}",
-                            parse_answer::id(&steps[n]).unwrap_or_default(),
-                            field(&issue.pointer, &at)
-                        )
+                        format!("step `{}`{}", own_id(&steps[n]).unwrap_or_default(), field(&issue.pointer, &at))
                     }
                     None => "the plan".to_owned(),
                 };
@@ -432,7 +427,7 @@ fn agent_of(step: &Value) -> Option<&str> {
 
 fn in_short(step: &Value) -> String {
     let text = |name: &str| step.get(name).and_then(Value::as_str).unwrap_or_default();
-    let id = parse_answer::id(step).unwrap_or_default();
+    let id = own_id(step).unwrap_or_default();
     match text("use") {
         "" => format!("{id}: {}, {}", agent_of(step).unwrap_or_default(), text("action")),
         plan => format!("{id}: stored plan {plan}"),
@@ -450,5 +445,5 @@ fn cut(text: &str) -> String {
 fn known_step(step: &Value) -> Option<KnownStep> {
     let text = |name: &str| step.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let is_map = step.get("for_each").is_some_and(|list| !list.is_null());
-    Some(KnownStep { id: parse_answer::id(step)?, agent_type: text("agent_type"), action: text("action"), is_map })
+    Some(KnownStep { id: own_id(step)?, agent_type: text("agent_type"), action: text("action"), is_map })
 }

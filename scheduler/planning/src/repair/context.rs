@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use goalmill_common::text::pointer_part;
 use goalmill_plan::validate::path::{mentions, mentions_bare, spelled};
-use goalmill_plan::validate::{ActionEntry, Catalogue, Rules, plan_field, step_field};
+use goalmill_plan::validate::{ActionEntry, Catalogue, Rules, id_text, plan_field, step_field};
 use serde_json::{Map, Value};
 
 use super::Edit;
@@ -135,12 +135,12 @@ impl<'r> RepairContext<'r> {
 
     /// The id of a step as references spell it; empty when it has none.
     pub(super) fn id(&self, step: usize) -> String {
-        if let Some(id) = self.field(step, "id").and_then(name_of) {
+        if let Some(id) = self.field(step, "id").and_then(id_text) {
             return id;
         }
         match &self.steps[step].key {
             Some(key) => key.clone(),
-            None => self.field(step, "name").and_then(name_of).unwrap_or_default(),
+            None => self.field(step, "name").and_then(id_text).unwrap_or_default(),
         }
     }
 
@@ -299,16 +299,16 @@ impl<'r> RepairContext<'r> {
                 Some(Value::Array(items)) => {
                     let kept = items.iter().enumerate().filter(|(i, _)| !self.is_removed(&list, *i));
                     links.extend(kept.filter_map(|(i, item)| {
-                        let Value::Object(map) = item else { return Some(link(name_of(item)?, Some(i))) };
+                        let Value::Object(map) = item else { return Some(link(id_text(item)?, Some(i))) };
                         let key = DEPENDENCY_KEYS.into_iter().find(|key| map.contains_key(*key))?;
-                        Some(DependencyLink { key: Some(key), ..link(name_of(&map[key])?, Some(i)) })
+                        Some(DependencyLink { key: Some(key), ..link(id_text(&map[key])?, Some(i)) })
                     }));
                 }
                 Some(Value::String(text)) => {
                     let ids = text.split([',', ' ']).filter(|id| !id.is_empty());
                     links.extend(ids.map(|from| link(from.to_owned(), None)));
                 }
-                Some(other) => links.extend(name_of(other).map(|from| link(from, None))),
+                Some(other) => links.extend(id_text(other).map(|from| link(from, None))),
                 None => {}
             }
         }
@@ -359,11 +359,11 @@ type End<'e> = (&'e str, String);
 /// The two ends of an edge with the names they have there.
 fn ends(edge: &Value) -> Option<(End<'_>, End<'_>)> {
     match edge {
-        Value::Array(pair) if pair.len() == 2 => Some((("0", name_of(&pair[0])?), ("1", name_of(&pair[1])?))),
+        Value::Array(pair) if pair.len() == 2 => Some((("0", id_text(&pair[0])?), ("1", id_text(&pair[1])?))),
         Value::Object(map) => {
             let end = |names: [&str; 4]| {
                 let (key, value) = map.iter().find(|(key, _)| names.contains(&key.as_str()))?;
-                Some((key.as_str(), name_of(value)?))
+                Some((key.as_str(), id_text(value)?))
             };
             end(["from", "source", "src", "start"]).zip(end(["to", "target", "dst", "end"]))
         }
@@ -382,15 +382,6 @@ pub(super) fn same_number<'n>(numbers: &'n BTreeMap<String, usize>, id: &str) ->
     let mut same = numbers.keys().filter(|id| number(id) == Some(wanted));
     let only = same.next()?;
     same.next().is_none().then_some(only.as_str())
-}
-
-/// An id as text: numbers are ids too.
-pub(super) fn name_of(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.trim().to_owned()),
-        Value::Number(number) if number.is_i64() || number.is_u64() => Some(number.to_string()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
-    }
 }
 
 /// What is found in a draft.

@@ -4,11 +4,10 @@ use goalmill_common::id::is_id;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Proposal, RevisionStrategy};
 use goalmill_plan::states::ValidPlan;
-use goalmill_plan::validate::{canonical_phase, step_field};
+use goalmill_plan::validate::{canonical_phase, own_id, step_field};
 use serde_json::{Map, Value, json};
 
 use crate::ReviseRequest;
-use crate::llm::parse_answer;
 use crate::llm::plan_task::{PlanTask, ValidDraft};
 use crate::llm::repair_loop::DraftVerdict;
 use crate::llm::tidy_step::tidy_step;
@@ -103,7 +102,7 @@ impl<'a> PlanTarget<'a> {
             id if id.is_empty() => text(arguments, "step"),
             id => id,
         };
-        let found = self.steps.iter().position(|step| parse_answer::id(step).as_deref() == Some(&wanted));
+        let found = self.steps.iter().position(|step| own_id(step).as_deref() == Some(&wanted));
         found.ok_or_else(|| refused(&format!("there is no step `{wanted}`"), "add it first"))
     }
 
@@ -111,8 +110,8 @@ impl<'a> PlanTarget<'a> {
         let spelled = |key: &String| if step_field(key) == Some("phase") { "phase".to_owned() } else { key.clone() };
         let mut step = Value::Object(arguments.iter().map(|(key, value)| (spelled(key), value.clone())).collect());
         tidy_step(&mut step, &format!("/steps/{}", self.steps.len()), &self.task.actions, &mut self.repairs);
-        let Some(id) = parse_answer::id(&step) else { return refused("a step needs an `id`", "give it one") };
-        if self.steps.iter().any(|known| parse_answer::id(known).as_ref() == Some(&id)) {
+        let Some(id) = own_id(&step) else { return refused("a step needs an `id`", "give it one") };
+        if self.steps.iter().any(|known| own_id(known).as_ref() == Some(&id)) {
             return refused(&format!("there is a step `{id}` already"), "call `modify_step`, or use another id");
         }
         if self.steps.len() >= ENTRIES_MAX {
