@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::agent::{Agent, LATENCY_MS_MAX};
+use crate::budget::COST_MAX;
 use crate::id::{AgentType, is_id};
 use crate::json_comments::blank_json_comments;
-use crate::json_limits::COST_MAX;
 use crate::problem::{ERRORS_MAX, Issue};
 use crate::text::{pointer_part, shorten};
 

@@ -30,7 +30,7 @@ pub struct ExternalEvent {
 ///
 /// FNV-1a, 128 bit. Names and keys are compared before an event is taken, so a collision only costs a look.
 pub fn topic(name: &str, key: &str) -> String {
-    crate::command::fingerprint(name, key.as_bytes())
+    crate::fingerprint::fingerprint(name, key.as_bytes())
 }
 
 impl ExternalEvent {

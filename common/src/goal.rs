@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use crate::budget::{Budget, Priority, Usage};
 use crate::criterion::{CriteriaPolicy, Criterion};
 use crate::goal_context::GoalContext;
 use crate::id::Namespace;
-use crate::json_limits::COST_MAX;
 pub use crate::planning::Planning;
 
 /// What a caller wants: words, limits, and how to know that it is reached.
@@ -98,65 +98,4 @@ pub const CUSTOM: &str = "custom";
 pub fn is_goal_type(text: &str) -> bool {
     let own = text.strip_prefix(CUSTOM).and_then(|rest| rest.strip_prefix(':'));
     GOAL_TYPES.contains(&text) || own.is_some_and(|name| name.len() <= 64 && crate::id::is_id(name))
-}
-
-/// 1 (last) to 10 (first); 5 by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(transparent)]
-pub struct Priority(#[schemars(range(min = 1, max = 10))] pub u8);
-
-impl Default for Priority {
-    fn default() -> Self {
-        Self(5)
-    }
-}
-
-/// What a plan may use up; a missing limit is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Budget {
-    /// Tokens of language models, prompts and answers together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<u64>,
-    /// US dollars.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost: Option<f64>,
-    /// From acceptance to the end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<f64>,
-}
-
-impl Budget {
-    /// Whether there is no limit at all.
-    pub fn is_unlimited(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// What was used up so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default)]
-pub struct Usage {
-    /// Tokens of language models, prompts and answers together.
-    pub tokens: u64,
-    /// US dollars.
-    pub cost: f64,
-}
-
-impl Usage {
-    /// Adds what was used up; a sum stays a number, and ends at the largest one that is kept.
-    pub fn add(&mut self, cost: f64, tokens: u64) {
-        self.cost = bounded(bounded(self.cost) + bounded(cost));
-        self.tokens = self.tokens.saturating_add(tokens);
-    }
-
-    /// The same with a cost that is a number, not negative and not over the largest one that is kept.
-    #[must_use]
-    pub fn bounded(self) -> Self {
-        Self { cost: bounded(self.cost), ..self }
-    }
-}
-
-fn bounded(cost: f64) -> f64 {
-    if cost.is_nan() { 0.0 } else { cost.clamp(0.0, COST_MAX) }
 }

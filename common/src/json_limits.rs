@@ -3,15 +3,11 @@
 //! JSON allows more than parsers accept: any depth, numbers of any size, halves of surrogate pairs. Without these checks
 //! such JSON would stay in the log for good.
 
+pub use crate::budget::{COST_MAX, TOKENS_MAX};
 use crate::constraint::Measures;
 use crate::json::Json;
 use crate::report::{Report, TokenSplit};
 use crate::text::pointer_part;
-
-/// Largest amount of US dollars that an answer, a budget or a sum may have.
-pub const COST_MAX: f64 = 1e15;
-/// Most tokens that an answer or a sum may have.
-pub const TOKENS_MAX: u64 = 1_000_000_000_000_000;
 
 /// JSON that passes a limit, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::json_limits::COST_MAX;
+use crate::budget::COST_MAX;
 use crate::word_enum::word_enum;
 
 mod value;

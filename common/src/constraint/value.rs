@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::{Bound, ConstraintValue};
-use crate::json_limits::COST_MAX;
+use crate::budget::COST_MAX;
 use crate::time_zone::local_time_ms;
 
 const DAY_S: f64 = 86_400.0;

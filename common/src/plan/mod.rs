@@ -20,7 +20,7 @@ pub use self::policy::{
 pub use self::question::{INTO_EACH, Question};
 pub use self::step::{Cache, DependencyStatus, Join, Step, StepKind};
 pub use self::wait::{OnTimeout, StepWait};
-use crate::goal::Budget;
+use crate::budget::Budget;
 use crate::json::Json;
 
 /// A graph of steps.

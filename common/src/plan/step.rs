@@ -8,7 +8,7 @@ use super::iteration::UNDONE;
 use super::{
     Approval, Estimates, Fallback, ForEach, OnFailure, OnPartial, Plan, Question, Repeat, Retry, StepWait, is_default,
 };
-use crate::goal::Priority;
+use crate::budget::Priority;
 use crate::id::{AgentType, StepId};
 use crate::json::Json;
 use crate::limits::Limits;

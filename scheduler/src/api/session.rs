@@ -8,10 +8,11 @@ use goalmill_common::access::{AuthenticationKind, SessionView, SignIn};
 use goalmill_common::clock::rfc3339;
 
 use super::Api;
-use super::access::{COOKIE, SignedIn};
+use super::access::SignedIn;
 use super::principal::{OpenSession, Principal};
 use super::response::{self, ApiError, ApiResult, Body};
 use super::serve::Peer;
+use super::sign_in_paths::COOKIE;
 
 /// `GET /v1/session`.
 pub(crate) async fn get(principal: Principal) -> ApiResult<SessionView> {

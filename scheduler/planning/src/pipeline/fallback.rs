@@ -28,7 +28,7 @@ enum StartedPlan {
     Whole,
 }
 
-/// An sink that lets only one of two plans begin.
+/// A sink that lets only one of two plans begin.
 pub struct FirstPlanSink<'a> {
     sink: &'a dyn StepSink,
     begun: Mutex<Option<StartedPlan>>,

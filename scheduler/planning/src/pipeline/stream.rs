@@ -36,7 +36,7 @@ pub trait StepSink: Send + Sync {
     async fn add(&self, steps: Vec<Step>) -> Result<(), SinkClosed>;
 }
 
-/// Why an sink takes no more.
+/// Why a sink takes no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkClosed {
     /// The plan is no longer awaited.

@@ -2,8 +2,8 @@
 
 use axum::http::{HeaderMap, header};
 
-/// The name of the cookie. Browsers send one with this prefix only over TLS, to the host that set it.
-pub(crate) const COOKIE: &str = "__Host-goalmill";
+use crate::api::sign_in_paths::COOKIE;
+
 /// Characters of credentials at most: tokens of identity providers may list many groups.
 const CHARS_MAX: usize = 16_384;
 

@@ -32,7 +32,7 @@ use crate::scheduler::Scheduler;
 
 use asked_route::{AskedAccess, AskedRoute, is_read};
 use credentials::Credentials;
-pub(super) use credentials::{COOKIE, cookie_value};
+pub(super) use credentials::cookie_value;
 use environment_token::EnvironmentToken;
 pub(crate) use environment_token::environment_tokens;
 use failure_limit::FailureLimit;

@@ -14,8 +14,8 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::Api;
-use super::access::COOKIE;
 use super::response::PROBLEM;
+use super::sign_in_paths::COOKIE;
 use operation::Operation;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(document);

@@ -12,8 +12,10 @@ use super::actions::{OfferedAction, OutputPaths};
 use super::schema_parts::{
     DEFS, FieldSchema, all_required, alternatives, any_of, object, one_of, reference_to, write_constants,
 };
-use super::steps::DURATION;
 use super::{Detail, PlanVocabulary, features};
+
+/// Grammar of a duration.
+const DURATION: &str = "^[1-9][0-9]{0,2}(?:s|m|h|d)$";
 
 /// Characters of a description, and of a summary.
 const DESCRIPTION_CHARS: [usize; 2] = [3, 160];

@@ -19,8 +19,7 @@ const LIST_MAX: usize = 100;
 const INSIDE: [&str; 3] = ["i1", "i2", "i3"];
 /// Ids of the steps that always run at the end of a plan in the grammar form, without their action.
 const AT_END: [&str; 2] = ["e1", "e2"];
-/// Grammar of a duration, and of a time.
-pub(super) const DURATION: &str = "^[1-9][0-9]{0,2}(?:s|m|h|d)$";
+/// Grammar of a time.
 const TIME: &str = "^20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])$";
 
 /// One way to write a step: what its id says of it, and its fields besides id, description and dependencies.
