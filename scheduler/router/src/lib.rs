@@ -263,12 +263,9 @@ impl Router {
     }
 
     /// The best agent for `text`; an error if the confidence is below `router.threshold`.
-    pub fn choose(&self, text: &str) -> Result<RouteChoice, Unroutable> {
-        self.choose_for(text, "")
-    }
-
-    /// Like [`Router::choose`], among the agents that have an action of exactly this name, else among those that take any.
-    pub fn choose_for(&self, text: &str, action: &str) -> Result<RouteChoice, Unroutable> {
+    ///
+    /// - `action`: if not empty, only the agents that have an action of exactly this name, else those that take any.
+    pub fn choose(&self, text: &str, action: &str) -> Result<RouteChoice, Unroutable> {
         let Ranking { mut candidates, confidence } = self.rank(text, action, CANDIDATES_MAX);
         candidates.truncate(CANDIDATES_MAX);
         match candidates.first() {

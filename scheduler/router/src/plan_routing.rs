@@ -111,7 +111,7 @@ impl PlanRouting<'_> {
             return self.check_action(&step.agent_type, &action, place);
         }
         let text = format!("{} {}", step.description, crate::text_analysis::split_identifier(&action));
-        if let Ok(choice) = self.router.choose_for(&text, &action) {
+        if let Ok(choice) = self.router.choose(&text, &action) {
             step.fallback = Some(Fallback { agent_type: Some(choice.agent_type), ..fallback });
             self.routed.fallbacks.insert(step.id.clone());
         }
@@ -126,7 +126,7 @@ impl PlanRouting<'_> {
             let detail = format!("no agent has an action `{}`", shorten(&step.action, ACTION_CHARS_MAX));
             return self.refuse_action(detail, &step.action, None, format!("{pointer}/action"));
         }
-        match self.router.choose_for(&step_text(step), &step.action) {
+        match self.router.choose(&step_text(step), &step.action) {
             Ok(choice) => {
                 self.warn_if_unserved(&choice.agent_type, pointer);
                 step.agent_type = choice.agent_type.clone();

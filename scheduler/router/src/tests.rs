@@ -14,7 +14,7 @@ fn steps_are_routed_to_the_most_similar_agent() {
         ("check the total against the budget", "validation_agent"),
         ("Search acommodation", "hotel_agent"),
     ] {
-        let choice = router.choose(text).expect("somebody fits");
+        let choice = router.choose(text, "").expect("somebody fits");
         assert_eq!(choice.agent_type.as_str(), expected, "{text}");
         assert!(choice.candidates.len() <= CANDIDATES_MAX);
         assert_eq!(choice.candidates[0].agent_type, choice.agent_type);
@@ -24,11 +24,11 @@ fn steps_are_routed_to_the_most_similar_agent() {
 #[test]
 fn a_step_without_a_match_is_refused_with_the_nearest_agents() {
     let router = router(RouterSettings { threshold: 0.3, ..RouterSettings::default() });
-    let refused = router.choose("knit a sweater from hot wool").expect_err("nobody knits");
+    let refused = router.choose("knit a sweater from hot wool", "").expect_err("nobody knits");
     assert!(!refused.candidates.is_empty());
     assert!(refused.candidates.iter().all(|c| c.similarity < 0.3));
     let empty = Router::new(RouterSettings::default());
-    assert_eq!(empty.choose("anything"), Err(Unroutable { candidates: Vec::new(), confidence: 0.0 }));
+    assert_eq!(empty.choose("anything", ""), Err(Unroutable { candidates: Vec::new(), confidence: 0.0 }));
 }
 
 #[test]
@@ -44,18 +44,18 @@ fn success_and_cost_order_only_the_candidates_inside_the_gate() {
         router.update_agents(vec![dear, weak, far]);
         router
     };
-    assert_eq!(twins(0.3).choose("translate texts").map(|c| c.agent_type), Ok("translate_b".into()));
+    assert_eq!(twins(0.3).choose("translate texts", "").map(|c| c.agent_type), Ok("translate_b".into()));
 
     let router = Router::new(RouterSettings { gate: Gate::Share(0.1), ..RouterSettings::default() });
     let mut right = agent("poet", "write poems about flowers", &[], &[]);
     right.success_rate = 0.2;
     router.update_agents(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
-    assert_eq!(router.choose("write poems about flowers").map(|c| c.agent_type), Ok("poet".into()));
+    assert_eq!(router.choose("write poems about flowers", "").map(|c| c.agent_type), Ok("poet".into()));
     let open = Router::new(RouterSettings { gate: Gate::Off, ..RouterSettings::default() });
     let mut right = agent("poet", "write poems about flowers", &[], &[]);
     right.success_rate = 0.01;
     open.update_agents(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
-    assert_eq!(open.choose("write poems about flowers").map(|c| c.agent_type), Ok("painter".into()));
+    assert_eq!(open.choose("write poems about flowers", "").map(|c| c.agent_type), Ok("painter".into()));
 }
 
 #[test]
@@ -69,15 +69,15 @@ fn the_score_is_that_of_the_formula() {
 #[test]
 fn an_action_of_the_same_name_ranks_before_similarity() {
     let router = router(RouterSettings::default());
-    let choice = router.choose_for("Find a hotel near the Louvre", "search_flights").expect("the action is known");
+    let choice = router.choose("Find a hotel near the Louvre", "search_flights").expect("the action is known");
     assert_eq!(choice.agent_type.as_str(), "flight_agent");
-    let refused = router.choose_for("Find a hotel near the Louvre", "unknown_action").expect_err("words do not count");
+    let refused = router.choose("Find a hotel near the Louvre", "unknown_action").expect_err("words do not count");
     assert_eq!(refused, Unroutable { candidates: Vec::new(), confidence: 0.0 });
     let any = agent("helper", "does whatever it is asked", &[], &[]);
     router.update_agents(agents().into_iter().chain([any]).collect());
-    let choice = router.choose_for("do whatever is asked", "unknown_action").expect("it takes any action");
+    let choice = router.choose("do whatever is asked", "unknown_action").expect("it takes any action");
     assert_eq!((choice.agent_type.as_str(), choice.candidates.len()), ("helper", 1));
-    let choice = router.choose_for("do whatever is asked", "search_flights").expect("the action is known");
+    let choice = router.choose("do whatever is asked", "search_flights").expect("the action is known");
     assert_eq!(choice.agent_type.as_str(), "flight_agent", "the agent that has the action comes first");
 }
 
@@ -167,7 +167,7 @@ fn similarity_orders_agents_with_the_same_action() {
         agent("flights", "plane tickets", &[], &["search"]),
         agent("hotels", "rooms for a night", &[], &["search"]),
     ]);
-    let choice = router.choose_for("rooms in Rome", "search").expect("both have the action");
+    let choice = router.choose("rooms in Rome", "search").expect("both have the action");
     assert_eq!(choice.agent_type.as_str(), "hotels");
 }
 
@@ -178,7 +178,7 @@ fn an_agent_type_with_a_live_worker_ranks_before_one_without() {
     (dear.success_rate, dear.cost) = (0.5, 5.0);
     router.update_agents(agents().into_iter().chain([dear]).collect());
     let text = "Find a hotel near the Louvre";
-    let chosen = |text: &str, action: &str| router.choose_for(text, action).expect("somebody fits");
+    let chosen = |text: &str, action: &str| router.choose(text, action).expect("somebody fits");
     let live = |names: &[&str]| router.update_live(Arc::new(names.iter().map(|name| AgentType::from(*name)).collect()));
     assert_eq!(chosen(text, "").agent_type.as_str(), "hotel_agent", "nothing is known of workers");
     live(&[]);
@@ -266,8 +266,8 @@ fn a_large_registry_gives_the_same_answers() {
     let noise =
         (0..500).map(|i| agent(&format!("worker_{i}"), &format!("handles requests of queue number {i}"), &[], &[]));
     router.update_agents(agents().into_iter().chain(noise).collect());
-    assert_eq!(router.choose("Find a hotel near the Louvre").map(|c| c.agent_type), Ok("hotel_agent".into()));
-    assert_eq!(router.choose("requests of queue number 77").map(|c| c.agent_type), Ok("worker_77".into()));
+    assert_eq!(router.choose("Find a hotel near the Louvre", "").map(|c| c.agent_type), Ok("hotel_agent".into()));
+    assert_eq!(router.choose("requests of queue number 77", "").map(|c| c.agent_type), Ok("worker_77".into()));
 }
 
 fn router(settings: RouterSettings) -> Router {
@@ -319,7 +319,7 @@ fn outcomes_change_the_selected_agent() {
         router.record_match("somewhere to sleep close to the airport", &"hotel_agent".into(), true);
         router.record_match("how do we get there by plane", &"flight_agent".into(), true);
     }
-    let choice = router.choose(text).expect("outcomes tell who does it");
+    let choice = router.choose(text, "").expect("outcomes tell who does it");
     assert_eq!(choice.agent_type.as_str(), "hotel_agent");
     assert!(choice.candidates[0].factors["learned"] > 0.0);
 }
@@ -336,13 +336,13 @@ fn outcomes_are_ignored_unless_learning_is_on() {
 fn measured_success_orders_candidates_inside_the_gate() {
     let router = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
     router.update_agents(["east", "west"].map(|name| agent(name, "translate texts", &[], &[])).into());
-    assert_eq!(router.choose("translate texts").map(|c| c.agent_type), Ok("east".into()));
+    assert_eq!(router.choose("translate texts", "").map(|c| c.agent_type), Ok("east".into()));
     let now_ms = Clock::system().now_ms();
     for _ in 0..10 {
         router.record_outcome(&"east".into(), "", false, Some(5), now_ms);
         router.record_outcome(&"west".into(), "", true, Some(7), now_ms);
     }
-    let choice = router.choose("translate texts").expect("both fit");
+    let choice = router.choose("translate texts", "").expect("both fit");
     assert_eq!((choice.agent_type.as_str(), choice.candidates[0].latency_ms), ("west", Some(7)));
     assert!(choice.candidates[0].factors["outcomes"] > 9.0);
 }
@@ -352,7 +352,7 @@ async fn a_failed_endpoint_does_not_prevent_routing() {
     let settings = RouterSettings { embed_url: "http://127.0.0.1:1/v1".into(), ..RouterSettings::default() };
     let router = router(settings);
     router.prefetch(&["Find a hotel near the Louvre".to_owned()]).await;
-    let choice = router.choose("Find a hotel near the Louvre").expect("the words fit");
+    let choice = router.choose("Find a hotel near the Louvre", "").expect("the words fit");
     assert_eq!(choice.agent_type.as_str(), "hotel_agent");
     assert!(!choice.candidates[0].factors.contains_key("remote"));
 }
