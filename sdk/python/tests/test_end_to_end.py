@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import httpx
 import pytest
@@ -419,6 +420,11 @@ def test_the_examples_of_the_pages_run_as_printed(installation: Installation, tm
     them."""
     subprocess.run(["bash", ROOT / "deploy/packages/wheel", BINARY, tmp_path], check=True, capture_output=True)
     wheel, = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as files:
+        own = next(name.removesuffix("METADATA") for name in files.namelist() if name.endswith(".dist-info/METADATA"))
+        assert {"goalmill/CHANGELOG.md", own + "licenses/LICENSE"} <= set(files.namelist())
+        metadata = files.read(own + "METADATA").decode()
+    assert "\nLicense-Expression: Apache-2.0\n" in metadata and "\nProject-URL: Homepage, https://goalmill.dev\n" in metadata
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv/bin/python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel], check=True)

@@ -21,7 +21,7 @@ export interface TestOptions {
   start?: string;
   /** Of random numbers, such as the jitter of backoffs. */
   seed?: number;
-  /** The program; by default `GOALMILL_BINARY`, else `goalmill` on `PATH`. */
+  /** The program; by default `GOALMILL_BINARY`, else that of the package for this platform, else `goalmill` on `PATH`. */
   program?: string;
   /** Takes the lines of the log of actions. */
   log?: Log;

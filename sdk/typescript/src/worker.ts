@@ -20,7 +20,7 @@ export interface ServeOptions {
   drain?: Duration;
   /** The name of this worker; unique. */
   id?: string;
-  /** The program; by default `GOALMILL_BINARY`, else `goalmill` on `PATH`. */
+  /** The program; by default `GOALMILL_BINARY`, else that of the package for this platform, else `goalmill` on `PATH`. */
   program?: string;
   /** Drains the worker when it aborts, beside SIGTERM and SIGINT. */
   signal?: AbortSignal;
