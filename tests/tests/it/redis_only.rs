@@ -150,8 +150,10 @@ async fn the_same_id_with_other_content_is_refused_by_every_way_in() -> Result<(
     held["approve"] = json!(true);
     let (_, begun) = post("two", &held.to_string()).await?;
     let yaml = "approve: true\nsteps:\n- {id: a, agent_type: echo, dependencies: [], inputs: {text: x}}\n";
-    let again = submit(&client, "goalmill:goals", &[("id", "two"), ("plan", yaml)]).await?;
-    assert_eq!(answer(&client, &again).await?["plan_id"], begun["plan_id"]);
+    let mut admin = server.connection().await?;
+    assert_eq!(cmd("DEL").arg("goalmill:answers:two").query_async::<u64>(&mut admin).await?, 1);
+    submit(&client, "goalmill:goals", &[("id", "two"), ("plan", yaml)]).await?;
+    assert_eq!(answer(&client, "two").await?["plan_id"], begun["plan_id"]);
     for (active, id) in [(true, "two"), (false, "one")] {
         let other = submit(&client, "goalmill:goals", &[("id", id), ("plan", &plan("z"))]).await?;
         let problem = result(&client, &other).await?;
