@@ -35,6 +35,9 @@ use output::Screen;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// The commit that the program was built from, 12 hexadecimal digits, or `unknown`: `build.rs`.
+const COMMIT: &str = env!("GOALMILL_COMMIT");
+
 fn main() -> ExitCode {
     if let Some(ended) = goalmill_launcher::launch(std::env::args_os()) {
         return ended;
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
     }
     let screen = Screen::new(&cli.globals);
     log(&cli);
+    telemetry::set_commit(COMMIT);
     ExitCode::from(match start(cli, screen.clone()) {
         Ok(exit) => exit.code(),
         Err(failed) => {

@@ -99,8 +99,9 @@ macro_rules! metrics {
 
 metrics! {
     Both Gauge "goalmill_build_info" Count [
-        Label::Named("version", "the version"), Label::Of("component", &["scheduler", "worker"])]
-        "Always 1; the labels tell the version that runs.";
+        Label::Named("version", "the version"), Label::Named("commit", "the commit of the build, 12 digits, or `unknown`"),
+        Label::Of("component", &["scheduler", "worker"])]
+        "Always 1; the labels tell the version and the build that runs.";
     Both Gauge "goalmill_clock_skew_seconds" Seconds []
         "By how much the machine's clock is ahead of the store's, negative if behind; plans follow the store's.";
 

@@ -8,6 +8,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::metric::{self, Instrument, METRICS};
 
+/// The commit of the program, for `goalmill_build_info`.
+static COMMIT: OnceLock<&'static str> = OnceLock::new();
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -49,6 +52,16 @@ fn install() -> Option<PrometheusHandle> {
     let handle = builder().ok()?.install_recorder().ok()?;
     metric::describe();
     Some(handle)
+}
+
+/// Sets the commit that the program was built from: 12 hexadecimal digits. The first call counts.
+pub fn set_commit(commit: &'static str) {
+    COMMIT.get_or_init(|| commit);
+}
+
+/// The commit that the program was built from, or `unknown`.
+pub fn commit() -> &'static str {
+    COMMIT.get().copied().unwrap_or("unknown")
 }
 
 /// A recorder with the buckets of [`metric::METRICS`].

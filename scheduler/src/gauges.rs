@@ -17,7 +17,8 @@ use crate::shard::OwnedShards;
 
 /// Sets the gauges of a scheduler that has not reached its store.
 pub(crate) fn set_starting() {
-    gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "scheduler").set(1.0);
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), goalmill_common::telemetry::commit());
+    gauge!("goalmill_build_info", "version" => version, "commit" => commit, "component" => "scheduler").set(1.0);
     gauge!("goalmill_scheduler_leader").set(0.0);
 }
 

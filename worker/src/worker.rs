@@ -210,7 +210,8 @@ impl Worker {
 
     /// Sets the gauges.
     pub fn set_gauges(&self) {
-        gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "worker").set(1.0);
+        let (version, commit) = (env!("CARGO_PKG_VERSION"), goalmill_common::telemetry::commit());
+        gauge!("goalmill_build_info", "version" => version, "commit" => commit, "component" => "worker").set(1.0);
         gauge!("goalmill_worker_slots").set(f64::from(self.settings.slots));
         gauge!("goalmill_worker_slots_busy").set(self.held_tasks.len() as f64);
         gauge!("goalmill_clock_skew_seconds").set(self.store_clock.skew_seconds());

@@ -10,6 +10,7 @@ use goalmill_common::wire;
 use goalmill_plan::formats::format_schema;
 use serde_json::{Value, json as object};
 
+use crate::COMMIT;
 use crate::args::{Cli, Format, SchemaArgs};
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::features;
@@ -48,12 +49,13 @@ pub fn version(screen: &Screen) -> CommandResult {
     let version = env!("CARGO_PKG_VERSION");
     let about = object!({
         "version": version,
+        "commit": COMMIT,
         "protocol": wire::PROTOCOL,
         "os": std::env::consts::OS,
         "arch": std::env::consts::ARCH,
         "features": features::built_in(),
     });
-    screen.show(&about, version, |_| format!("goalmill {version}"))?;
+    screen.show(&about, version, |_| format!("goalmill {version} ({COMMIT})"))?;
     Ok(Exit::Done)
 }
 

@@ -269,8 +269,13 @@ fn codes_are_explained_without_a_server() {
 
 #[test]
 fn the_program_says_its_version_and_writes_its_manual() {
-    assert_eq!(out(&run(&["version"])), format!("goalmill {}\n", env!("CARGO_PKG_VERSION")));
     let version: Value = serde_json::from_str(&out(&run(&["version", "-o", "json"]))).expect("it is JSON");
+    let commit = version["commit"].as_str().expect("it is a text");
+    assert!(
+        commit == "unknown" || commit.len() == 12 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{commit}"
+    );
+    assert_eq!(out(&run(&["version"])), format!("goalmill {} ({commit})\n", env!("CARGO_PKG_VERSION")));
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
     assert!(version["protocol"].is_string() || version["protocol"].is_u64(), "{version}");
     assert_eq!(version["features"], json!(["mcp", "otel", "postgres"]));

@@ -91,7 +91,7 @@ impl Role {
             assert_eq!(refused.problem()?["code"], "STORE_UNAVAILABLE", "{path}");
         }
         let metrics = self.answers("/metrics", 200, "goalmill_redis_up 0").await?;
-        for part in ["goalmill_scheduler_leader 0", "goalmill_build_info"] {
+        for part in ["goalmill_scheduler_leader 0", "goalmill_build_info{", "commit=\""] {
             ensure!(metrics.text.contains(part), "{part}: {metrics:?}");
         }
         Ok(())
