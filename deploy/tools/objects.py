@@ -1,10 +1,11 @@
 """Validates Kubernetes objects: usage objects.py FILE.yaml…; exit status 1 when one is wrong.
 
 Objects of Kubernetes itself against the schemas of two versions, every pod against Pod Security `restricted`, and
-references: a selector finds its pods, a mounted ConfigMap of the release exists.
+references: a selector finds its pods, a mounted ConfigMap of the release exists, callbacks reach the schedulers.
 """
 
 import sys
+import urllib.parse
 
 import kubernetes_validate
 import yaml
@@ -80,6 +81,23 @@ def references(documents):
             yield f"{name}: a label is too long"
 
 
+def callbacks(documents):
+    """Schedulers whose agents could not report: their address is no port of a Service of the release."""
+    services = {}
+    for document in documents:
+        if document["kind"] == "Service":
+            services[document["metadata"]["name"]] = {port["port"] for port in document["spec"]["ports"]}
+    for document in documents:
+        name = document["metadata"]["name"]
+        if document["kind"] != "ConfigMap" or not name.endswith("-scheduler"):
+            continue
+        address = yaml.safe_load(document["data"]["goalmill.yaml"]).get("api", {}).get("callback_url") or ""
+        url = urllib.parse.urlsplit(address)
+        host = (url.hostname or "").split(".")[0]
+        if url.scheme not in ("http", "https") or url.port not in services.get(host, ()):
+            yield f"ConfigMap {name}: `api.callback_url` is `{address}`, no address of a Service of the release"
+
+
 def problems(path):
     with open(path, encoding="utf-8") as file:
         documents = [document for document in yaml.safe_load_all(file) if document]
@@ -102,6 +120,7 @@ def problems(path):
             for problem in restricted(spec):
                 yield f"{name}: Pod Security: {problem}"
     yield from references(documents)
+    yield from callbacks(documents)
 
 
 def main():
