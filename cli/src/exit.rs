@@ -222,9 +222,10 @@ impl From<BrokerError> for Failed {
             BrokerError::Unsupported(_) => {
                 (Exit::Other, "name another in `redis.url`; see: goalmill explain REDIS_UNSAFE")
             }
-            BrokerError::WrongType(_) => {
-                (Exit::Other, "rename the key, and find the program that made it; types of keys: docs/redis.md#keys")
-            }
+            BrokerError::WrongType(_) => (
+                Exit::Other,
+                "find the program that wrote the key, then rename the key; types of keys: docs/redis.md#keys",
+            ),
             BrokerError::Archive(_) => (Exit::Unreachable, "check the database of `archive`: docs/archive.md"),
             BrokerError::Corrupt(_) => (Exit::Other, "check that nothing else writes to the `goalmill:` keys"),
         };

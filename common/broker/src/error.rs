@@ -134,7 +134,10 @@ impl KeyTypeMismatch {
     /// What is wrong, and the fix.
     pub fn text(&self) -> String {
         let Self { key, found, wanted } = self;
-        format!("`{key}` is a {found} instead of a {wanted}: rename it, and Goalmill makes its own again")
+        format!(
+            "`{key}` is a {found} instead of a {wanted}: give the program that wrote it other keys, \
+             then rename this key, and Goalmill makes its own again"
+        )
     }
 }
 

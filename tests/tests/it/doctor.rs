@@ -260,7 +260,7 @@ async fn what_stands_still_or_is_not_understood_is_found() -> Result<()> {
         queues["items"].as_array().expect("a list").iter().any(|queue| !queue["quarantined"].is_null())
     })
     .await;
-    finds(&server.url(), &it.url(""), "unserved is in quarantine", "rename it").await?;
+    finds(&server.url(), &it.url(""), "unserved is in quarantine", "then rename this key").await?;
     send(&server, "HSET goalmill:meta protocol 9").await?;
     finds(&server.url(), &it.url(""), "speaks protocol 9, this program 1", "use the release").await?;
     it.stop().await;

@@ -59,9 +59,12 @@ async fn a_queue_of_a_wrong_type_holds_up_its_own_steps_only_until_its_key_is_re
     let queues = it.get("/v1/queues").await?;
     let queue = queues["items"].as_array().and_then(|all| all.iter().find(|queue| queue["agent_type"] == "echo"));
     let problem = queue.and_then(|queue| queue["quarantined"].as_str()).unwrap_or_default();
-    assert!(problem.contains(&key), "{queues:#}");
+    assert!(problem.contains(&key) && problem.contains("rename this key"), "{queues:#}");
+    for advice in [&because, problem] {
+        assert!(!advice.contains("delete"), "{advice}");
+    }
 
-    redis::cmd("DEL").arg(&key).query_async::<()>(&mut raw).await?;
+    redis::cmd("RENAME").arg(&key).arg("renamed").query_async::<()>(&mut raw).await?;
     assert_eq!(it.await_end(&held, LIMIT).await?["status"], "completed");
     it.stop().await;
     Ok(())

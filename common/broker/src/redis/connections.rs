@@ -91,7 +91,9 @@ impl Connections {
         let unreadable = all - texts.len();
         let mut reported = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
         if unreadable != reported.get(key).copied().unwrap_or(0) {
-            tracing::warn!("{unreadable} names in `{key}` are not UTF-8 and are ignored; remove them from the key");
+            tracing::warn!(
+                "{unreadable} names in `{key}` are not UTF-8 and are ignored; find the program that writes them"
+            );
             reported.insert(key.to_owned(), unreadable);
         }
         texts

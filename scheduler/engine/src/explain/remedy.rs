@@ -250,5 +250,5 @@ fn serve(workers: u32) -> String {
 fn quarantined(queue: &AgentType, around: &ExplainContext) -> Option<RootCause> {
     let problem = around.quarantined.get(queue)?;
     let because = format!("the queue `{queue}` is in quarantine: {problem}");
-    Some(RootCause::of(because, "the queue recovers when the key is deleted"))
+    Some(RootCause::of(because, "see `goalmill doctor`; the queue recovers when its key is free"))
 }
