@@ -211,7 +211,7 @@ def test_the_same_key_gives_the_same_plan_and_refusals_have_places(server: Goalm
 
 def test_a_goal_is_planned_and_a_plan_is_cancelled(server: Goalmill) -> None:
     run = server.submit("Plan a 3-day trip to Paris in May with a $2000 budget")
-    assert run.wait(60) == "completed"
+    assert run.wait(60) == "completed", run.explain()
     with Plan("long") as plan:
         Step("w", wait=3600)
     long = server.submit(plan)
