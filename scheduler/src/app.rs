@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use goalmill_archive::ArchiveError;
 use goalmill_broker::{Broker, BrokerError, Install, Meta, StoreClock};
+use goalmill_common::agent::Agent;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Authentication, Settings};
 use goalmill_common::event::LOG_FORMAT;
@@ -59,6 +60,8 @@ pub struct Extras {
     /// Asked before the planners of the settings.
     pub planners: Vec<Arc<dyn Planner>>,
     pub hooks: Vec<Arc<dyn Hook>>,
+    /// Cards that are registered before the scheduler is ready.
+    pub agents: Vec<Agent>,
     /// Exports traces; without it there are none.
     pub traces: Option<Exporter>,
     /// How plans are tried that are suspected of killing schedulers.
@@ -132,7 +135,7 @@ async fn start_loops(
     extras: Extras,
     start: SchedulerStart,
 ) -> Result<RunningScheduler, SchedulerStartError> {
-    let Extras { planners, hooks, traces, trial, engine, log_format, watchdog } = extras;
+    let Extras { planners, hooks, agents, traces, trial, engine, log_format, watchdog } = extras;
     let environment = api::environment_tokens(&options.settings.api).map_err(SchedulerStartError::Token)?;
     let tls = load_tls(&options.settings.api, &options.clock)?;
     let api_listener = listen_for_api(&options.settings.api).await?;
@@ -162,7 +165,7 @@ async fn start_loops(
         watchdog::start(shards.decisions.clone(), limit, scheduler.clock.clone(), connect, supervisor)
             .map_err(SchedulerStartError::Watchdog)?;
     }
-    while let Err(error) = scheduler.directory.refresh().await {
+    while let Err(error) = register(&scheduler, &agents).await {
         start.status.wait_after(error).await?;
     }
     spawn_tasks(&scheduler, &shards, queues);
@@ -178,6 +181,15 @@ async fn start_loops(
     let certificate_reload = tls.map(|tls| tls.reload_requests());
     end_when_refused.disarm();
     Ok(RunningScheduler { scheduler, api, metrics, certificate_reload })
+}
+
+/// Registers agents, and reads those that are registered.
+async fn register(scheduler: &Scheduler, agents: &[Agent]) -> Result<(), BrokerError> {
+    for agent in agents {
+        scheduler.broker.open_queue(&agent.agent_type).await?;
+        scheduler.broker.register(agent).await?;
+    }
+    scheduler.directory.refresh().await
 }
 
 /// Agents report by callback to the address of the API, unless the settings name another one.

@@ -53,7 +53,10 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
         clock: clock.clone(),
         random: Random::system(),
     };
-    let extras = Extras { traces: scheduler::exporter()?, ..Extras::default() };
+    let mut cards = if model.serves_agents { goalmill_agents::shipped_cards() } else { demo::agents() };
+    // A worker registers the agents of the settings.
+    cards.retain(|card| !model.serves_agents || !settings.worker.agents.contains_key(&card.agent_type));
+    let extras = Extras { agents: cards.clone(), traces: scheduler::exporter()?, ..Extras::default() };
     let running = goalmill_scheduler::start_with(options, extras);
     let running = tokio::select! {
         running = running => running.map_err(scheduler::failed)?,
@@ -63,12 +66,6 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
     let client = context.client.at(&api)?;
     let demo_agents = if model.serves_agents { None } else { Some(demo::serve().await?) };
     let worker = start_worker(&settings, &store, demo_agents.as_ref(), &clock).await?;
-    let mut cards = if model.serves_agents { goalmill_agents::shipped_cards() } else { demo::agents() };
-    // A worker registers the agents of the settings.
-    cards.retain(|card| !model.serves_agents || !settings.worker.agents.contains_key(&card.agent_type));
-    for card in &cards {
-        client.register(card).await?;
-    }
     let dev =
         banner::BannerFacts { args, settings: &settings, store: &store, model: &model, metrics: running.metrics() };
     let programs = programs::Programs::new(&args.programs, &settings, store.broker.clone(), &clock, &api).await?;
