@@ -1,20 +1,13 @@
-// The packages that `deploy/packages/npm` builds, installed in a new project without a registry.
+// The packages that `deploy/packages/npm` builds, installed in a new project without a registry. Agent and plan are those that
+// the README prints.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
-import { connect, plan } from 'goalmill';
 import { binary, freePort, start, startGoalmill, until } from './servers.mjs';
 
-const WORKER = `
-import { agent } from 'goalmill';
-
-const shout = agent('shout');
-shout.action('shout', async ({ text }, ctx) => (await ctx.call('louder', () => text.toUpperCase())) + '!');
-await shout.serve();
-`;
 const KIT = `
 import { run } from 'goalmill/testing';
 
@@ -24,6 +17,7 @@ const root = process.env.GOALMILL_ROOT ?? new URL('../../..', import.meta.url).p
 const platform = `@goalmill/${process.platform}-${process.arch}`;
 const folder = mkdtempSync(join(tmpdir(), 'goalmill-packages-'));
 const worker = join(folder, 'worker.mjs');
+const [printedWorker, printedPlan] = [...readFileSync(join(root, 'sdk/typescript/README.md'), 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, block]) => block);
 const commands = join(folder, 'node_modules', '.bin');
 const program = join(folder, 'node_modules', platform);
 const env = { ...process.env, GOALMILL_BINARY: '' };
@@ -34,7 +28,8 @@ test.before(() => {
   writeFileSync(join(folder, 'package.json'), '{"name":"my-agents","type":"module"}');
   const installed = run('npm', 'install', '--offline', '--no-audit', '--no-fund', ...built.trim().split('\n'));
   assert.equal(installed.status, 0, installed.stderr);
-  writeFileSync(worker, WORKER);
+  writeFileSync(worker, printedWorker);
+  writeFileSync(join(folder, 'greet.mjs'), printedPlan);
 });
 
 test('both packages have a licence, links, a changelog and a readme', () => {
@@ -60,7 +55,7 @@ test('the command passes signals on, and its agents run without Redis', async ()
   const dev = start(join(commands, 'goalmill'), ['dev', '--agent', worker, '--listen', `127.0.0.1:${port}`, '--metrics', 'off'], { env });
   try {
     await until(() => dev.output().includes('serves shout'), `the agent is served: ${dev.output()}`);
-    assert.equal(await said(`http://127.0.0.1:${port}`), 'HI!');
+    assert.equal(printed(`http://127.0.0.1:${port}`), "{ said: 'HI!' }");
   } finally {
     assert.equal(await dev.end('SIGINT'), 0);
   }
@@ -69,7 +64,7 @@ test('the command passes signals on, and its agents run without Redis', async ()
 test('an agent is served by the program of the package', async () => {
   const goalmill = await startGoalmill();
   const serving = start(process.execPath, [worker], { env: { ...env, GOALMILL_REDIS_URL: goalmill.redisUrl } });
-  assert.equal(await said(goalmill.url), 'HI!', serving.output());
+  assert.equal(printed(goalmill.url), "{ said: 'HI!' }", serving.output());
   assert.equal(await serving.end('SIGTERM'), 0);
   await goalmill.end();
 });
@@ -88,7 +83,8 @@ test('without the package for the platform, the program on PATH is used, or the 
   assert.equal(found.stdout, 'completed\n', found.stderr);
 });
 
-const said = async (url) => {
-  const say = plan('say', {}, (p) => void p.step('s', 'shout', { action: 'shout', inputs: { text: 'hi' }, timeout: '30s' }));
-  return (await connect(url).submit(say)).result({ timeout: '60s' });
+const printed = (url) => {
+  const done = spawnSync(process.execPath, ['greet.mjs'], { cwd: folder, env: { ...env, GOALMILL_SERVER: url }, encoding: 'utf8', timeout: 60_000 });
+  assert.equal(done.status, 0, done.stderr);
+  return done.stdout.trim().split('\n').at(-1);
 };
