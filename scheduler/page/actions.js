@@ -3,7 +3,7 @@
 import { h, openDialog } from "./dom.js";
 import { can, planPath, post } from "./api.js";
 import { draft, keep } from "./drafts.js";
-import { app, button, commands, curl, field, icon, problem } from "./parts.js";
+import { app, button, commands, curl, field, icon, isStale, problem } from "./parts.js";
 import { capital, exact, parseTime, quote } from "./format.js";
 import { isFinal } from "./replay.js";
 
@@ -74,11 +74,11 @@ export function dialog() {
       h("header", null, h("h2", { id: "dialog-title" }, action.title), button({ class: "quiet icon-button", "aria-label": "Close", onclick: closeDialog }, icon("close"))),
       action.text && h("p", null, action.text),
       (action.fields || []).map((one) => field(one.label, control(open, one), one.hint)),
-      problem(open.refusal),
+      problem(open.refusal && { ...open.refusal, message: open.refusal.message, more: open.refusal.more, title: open.refusal.title && `${action.title}: refused` }),
       commands(action.cli && action.cli(values), request.path && curl("POST", request.path, request.body)),
       h("footer", null,
         button({ onclick: closeDialog }, "Close"),
-        h("button", { type: "submit", class: action.isDangerous ? "danger" : "primary", disabled: open.isBusy }, open.isBusy ? "Sending …" : action.verb || action.title))));
+        h("button", { type: "submit", class: action.isDangerous ? "danger" : "primary", disabled: open.isBusy || isStale() }, open.isBusy ? "Sending …" : action.verb || action.title))));
 }
 
 export const isDialogOpen = () => open !== null;
@@ -222,4 +222,4 @@ export function stepActions(plan, step, isOver, inputs, then) {
   return actions;
 }
 
-export const actionButtons = (actions) => actions.map((action) => button({ key: action.key, class: action.isDangerous ? "danger-quiet" : action.isPrimary ? "primary" : "", onclick: () => ask(action) }, `${action.title}${action.isDangerous ? " …" : ""}`));
+export const actionButtons = (actions) => actions.map((action) => button({ key: action.key, disabled: isStale(), class: action.isDangerous ? "danger-quiet" : action.isPrimary ? "primary" : "", onclick: () => ask(action) }, `${action.title}${action.isDangerous ? " …" : ""}`));

@@ -22,12 +22,12 @@ const NAVIGATION = [[
 ]];
 
 const SCREENS = {
-  plans: (route) => (route.path[1] ? planScreen(route) : plansScreen(route)),
+  plans: (route, kept) => (route.path[1] ? planScreen(route) : plansScreen(kept)),
   approvals: (route) => (route.path[1] ? approvalScreen(route) : approvalsScreen(route)),
   playground: playgroundScreen, stored: storedScreen, compare: compareScreen, history: historyScreen, agents: agentsScreen, workers: workersScreen, queues: queuesScreen, "dead-letters": deadLettersScreen, events: logsScreen, stats: statsScreen,
 };
 
-const own = { screen: null, key: "", owner: "", waiting: null, isMenuOpen: false, isHelpOpen: false, message: "", prefix: "", token: "", signInRefusal: null, isSigningIn: false, provider: undefined };
+const own = { screen: null, key: "", query: "", entry: 0, kept: new Map(), owner: "", waiting: null, isMenuOpen: false, isHelpOpen: false, message: "", prefix: "", token: "", signInRefusal: null, isSigningIn: false, provider: undefined };
 let nodes = [], isScheduled = false;
 
 function parseRoute() {
@@ -48,6 +48,7 @@ function followNamespace() {
 function limit(name) {
   if (name === session.selected) return;
   selectNamespace(name);
+  own.kept.clear();
   if (own.waiting) { own.waiting.close(); own.waiting = inbox(() => app.render()); }
 }
 
@@ -76,18 +77,47 @@ function address() {
   return `#/${app.route.path.map(encodeURIComponent).join("/")}${query ? `?${query}` : ""}`;
 }
 
+/** Notes where the screen was left, for the way back. */
+function keepPlace() {
+  own.kept.set(own.entry, { scroll: window.scrollY, focus: document.activeElement?.getAttribute?.("href"), data: own.screen?.keep?.() });
+  if (own.kept.size > 20) own.kept.delete(own.kept.keys().next().value);
+}
+
+/** The place where an entry of the browser's history was left; a new entry has none. */
+function placeOfEntry() {
+  if (!history.state?.entry) history.replaceState({ entry: Date.now() + Math.random() }, "", location.href);
+  const { entry } = history.state;
+  if (entry === own.entry) return undefined;
+  if (own.screen) keepPlace();
+  own.entry = entry;
+  return own.kept.get(entry);
+}
+
+/** Shows the screen as it was left. */
+function restorePlace({ scroll, focus }) {
+  window.scrollTo(0, scroll);
+  const row = focus && [...document.querySelectorAll("main a")].find((one) => one.getAttribute("href") === focus);
+  (row || document.getElementById("title"))?.focus({ preventScroll: true });
+}
+
 function openRoute() {
+  const place = placeOfEntry();
+  const query = own.query;
   app.route = parseRoute();
   if (session.state === "in") followNamespace();
   const key = `${session.selected} ${app.route.path.join("/")}`;
-  if (key !== own.key && session.state === "in") {
+  const isOther = key !== own.key;
+  own.query = app.route.params.toString();
+  // A screen that does not follow its parameters begins again.
+  if (session.state === "in" && !isOther && own.query !== query && own.screen.follow) own.screen.follow();
+  else if (session.state === "in" && (isOther || own.query !== query)) {
     if (own.screen && own.screen.close) own.screen.close();
     own.key = key;
     const make = SCREENS[app.route.path[0]];
-    own.screen = make ? make(app.route) : { title: () => "Not found", view: () => [pageHead("Not found"), empty("There is nothing here", "The address is not one of this page.", h("a", { class: "button", href: "#/plans" }, "All plans"))] };
+    own.screen = make ? make(app.route, place?.data) : { title: () => "Not found", view: () => [pageHead("Not found"), empty("There is nothing here", "The address is not one of this page.", h("a", { class: "button", href: "#/plans" }, "All plans"))] };
     own.isMenuOpen = false;
     window.scrollTo(0, 0);
-    requestAnimationFrame(() => document.getElementById("title")?.focus({ preventScroll: true }));
+    requestAnimationFrame(() => requestAnimationFrame(() => restorePlace(place || { scroll: 0 })));
   }
   app.render();
 }
@@ -104,7 +134,8 @@ Object.assign(app, {
   /** Changes parameters of the address without a new screen; `null` takes one away. */
   replace: (changes) => {
     for (const [name, value] of Object.entries(changes)) { if (value === null || value === "") app.route.params.delete(name); else app.route.params.set(name, value); }
-    history.replaceState(null, "", address());
+    own.query = app.route.params.toString();
+    history.replaceState(history.state, "", address());
   },
 });
 
@@ -216,7 +247,7 @@ function signInView() {
     commands("", curl("POST", "/v1/session", { token: "…" }))));
 }
 
-const KEYS = [["g then p a n c h", "Plans, approvals, new, compare, history"], ["g then t w q d e s", "Agents, workers, queues, dead letters, events, statistics"], ["/", "Search or filter"], ["j k", "Next and previous row or step"], ["Enter", "Open"], ["Esc", "Close"], ["f", "Plan: first failure"], ["t", "Plan: between graph and timeline"], ["p", "Plan: pause live updates"], ["[ ]", "Plan: one event back, forth"], ["arrows", "Graph: follow edges"], ["?", "This list"]];
+const KEYS = [["g then p a n l c h", "Plans, approvals, new, stored plans, compare, history"], ["g then t w q d e s", "Agents, workers, queues, dead letters, events, statistics"], ["/", "Search or filter"], ["j k", "Next and previous row or step"], ["Enter", "Open"], ["Esc", "Close"], ["f", "Plan: first failure"], ["t", "Plan: between graph and timeline"], ["p", "Plan: pause live updates"], ["[ ]", "Plan: one event back, forth"], ["arrows", "Graph: follow edges"], ["?", "This list"]];
 
 const areKeysOn = () => { try { return localStorage.getItem("goalmill.keys") !== "off"; } catch { return true; } };
 
@@ -243,9 +274,16 @@ function onKey(event) {
   }
   if (event.key === "g") { own.prefix = "g"; setTimeout(() => { own.prefix = ""; }, 1_500); return; }
   if (event.key === "?") { event.preventDefault(); own.isHelpOpen = true; return app.render(); }
-  if (event.key === "/") { const search = document.querySelector("main input[type=search], main textarea"); if (search) { event.preventDefault(); search.focus(); } return; }
+  if (event.key === "/") { event.preventDefault(); return focusSearch(); }
   if (own.screen && own.screen.keys && own.screen.keys(event)) { if (event.key !== "Enter") event.preventDefault(); return; }
   if (event.key === "j" || event.key === "k") moveRow(event.key === "j" ? 1 : -1);
+}
+
+/** The focus goes to the search of the screen, which a screen may have to show first. */
+function focusSearch() {
+  own.screen?.showSearch?.();
+  app.render();
+  requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector("main input[type=search], main textarea")?.focus()));
 }
 
 /** Forgets what a person saw and typed. */
@@ -254,7 +292,8 @@ function leave() {
   if (own.screen && own.screen.close) own.screen.close();
   if (own.owner) forgetAll();
   closeDialog();
-  Object.assign(own, { waiting: null, screen: null, key: "", owner: "" });
+  own.kept.clear();
+  Object.assign(own, { waiting: null, screen: null, key: "", query: "", owner: "" });
 }
 
 /** Moves the focus among the rows of the screen's list. */

@@ -40,6 +40,8 @@ export function compareScreen() {
   };
   return {
     title: () => "Compare",
+    // Its view reads the parameters.
+    follow: () => {},
     close: plans.close,
     view: () => {
       load("a");

@@ -47,6 +47,8 @@ export function openDialog(el) {
   const opener = document.activeElement;
   openers.set(el, [opener, ...refuges(opener)]);
   el.showModal();
+  // A form begins at its first field, not at the button that closes it.
+  el.querySelector("form input, form select, form textarea")?.focus();
 }
 
 /** Where the focus goes when an element is taken away: to what opened its dialog, or to the rows beside it. */

@@ -4,7 +4,7 @@ import { h, memo } from "./dom.js";
 import { icon, tone } from "./parts.js";
 import { allowedStatus, awaited, words } from "./format.js";
 import { doneOf } from "./items.js";
-import { isFinal } from "./replay.js";
+import { isFinal, shownStatus } from "./replay.js";
 
 /** Above this, and with more steps beside each other than that, boxes show only ids. */
 export const COMPACT_ABOVE = 150;
@@ -187,7 +187,7 @@ function box(place, step, grid, isCompact, options, isEntry) {
   const [x, y] = grid.place(place.rank, place.position);
   const { width, height } = grid.size;
   const definition = (step && step.definition) || {};
-  const status = step ? step.status : "pending";
+  const status = step ? shownStatus(step) : "pending";
   const agent = definition.agent_type || words(definition.kind || "engine");
   const attempts = step ? step.attempts.length : 0;
   const isSelected = options.selected === place.id;

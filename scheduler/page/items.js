@@ -1,4 +1,4 @@
-// The items of a map: how many are done, and the first of them.
+// The items of a map: how many are done, those that failed, and the first of the others.
 
 import { h } from "./dom.js";
 import { get, planPath } from "./api.js";
@@ -19,13 +19,18 @@ export async function readMaps(maps, view, steps, selected) {
   const all = view.steps.filter((step) => step.sub_plan && Number.isFinite(steps.get(step.id)?.items));
   const ofSelected = all.filter((step) => step.id === selected);
   await Promise.all([...ofSelected, ...all.filter((step) => step.id !== selected).slice(0, MAPS_MAX)].map(async (step) => {
-    const before = maps.get(step.id)?.plan === step.sub_plan ? maps.get(step.id) : { plan: step.sub_plan, wanted: PAGE, items: [], counts: null, isOver: false, refusal: null };
+    const before = maps.get(step.id)?.plan === step.sub_plan ? maps.get(step.id) : { plan: step.sub_plan, wanted: PAGE, items: [], status: "", read: "", counts: null, isOver: false, refusal: null };
     maps.set(step.id, before);
     const limit = step.id === selected ? before.wanted : 0;
-    if (before.isOver && before.items.length >= Math.min(limit, before.counts.total)) return;
+    const asked = before.status, read = `${asked} ${limit}`;
+    if (before.isOver && (!limit || before.read === read)) return;
     try {
-      const { counts, status: now, steps: items } = await get(`${planPath(step.sub_plan)}?steps_limit=${limit}`);
-      Object.assign(before, { counts, isOver: isFinal(now), items: limit ? items : before.items, refusal: null });
+      const path = `${planPath(step.sub_plan)}?steps_limit=`;
+      const { counts, status: now, steps: items } = await get(`${path}${limit}${asked ? `&steps_status=${asked}` : ""}`);
+      // What has failed comes first.
+      const failed = !limit || asked || !counts.failed ? [] : (await get(`${path}${PAGE}&steps_status=failed`)).steps;
+      const isFirst = new Set(failed.map((item) => item.id));
+      Object.assign(before, { counts, isOver: isFinal(now), read: limit ? read : before.read, items: limit ? [...failed, ...items.filter((item) => !isFirst.has(item.id))] : before.items, refusal: null });
     } catch (refusal) {
       before.refusal = refusal;
     }
@@ -39,18 +44,22 @@ export function doneOf(map) {
   return { total, good: completed + skipped, bad: failed, text: `${number(completed + failed + skipped)}/${number(total)}` };
 }
 
+const SHOWN = [["", "Every item"], ["failed", "Failed"], ["running", "Running"], ["completed", "Completed"], ["skipped", "Skipped"]];
+
 /** The items of the selected map, for its panel. */
 export function itemsPart(map, onMore) {
   if (!map) return null;
   const { counts, items, refusal } = map;
   const rest = counts ? counts.total - items.length : 0;
+  const show = (value) => { Object.assign(map, { status: value, wanted: PAGE }); onMore(); };
   return h("section", { class: "items" }, h("h3", null, "Items"),
     counts ? progress(counts) : null,
+    counts && counts.total > 1 ? h("label", null, h("span", { class: "visually-hidden" }, "Items with the status"), h("select", { value: map.status, onchange: (event) => show(event.target.value) }, SHOWN.map(([value, text]) => h("option", { key: value, value, selected: value === map.status }, text)))) : null,
     refusal ? problem(refusal) : items.length ? table("Items", ["Item", "Status", { text: "Time", num: true }], items.map((item) => h("tr", { key: item.id },
       rowHead(h("a", { href: planLink(map.plan, `?step=${encodeURIComponent(item.id)}`) }, item.id)),
       cell(status(item.status), item.failure && item.status === "failed" ? h("div", { class: "failure" }, h("code", { class: "code" }, item.failure.code), " ", item.failure.message) : null),
-      figure(duration(took(item)))))) : counts && !counts.total ? dim("The list is empty.") : skeleton(3),
-    items.length && rest > 0 ? button({ onclick: () => { map.wanted += items.length < 500 ? 9 * PAGE : 500; onMore(); } }, `Show more of ${plural(rest, "item")}`) : null);
+      figure(duration(took(item)))))) : counts && !counts.total ? dim("The list is empty.") : map.read.startsWith(`${map.status} `) && map.read ? dim("No item has this status.") : skeleton(3),
+    items.length && rest > 0 && (!map.status || items.length >= map.wanted) ? button({ onclick: () => { map.wanted += items.length < 500 ? 9 * PAGE : 500; onMore(); } }, map.status ? "Show more" : `Show more of ${plural(rest, "item")}`) : null);
 }
 
 const took = (item) => (item.started_at && item.finished_at ? parseTime(item.finished_at) - parseTime(item.started_at) : NaN);

@@ -73,6 +73,7 @@ export function logsScreen() {
   const widen = () => { own.limit = 1_000; search(); };
   return {
     title: () => "Events",
+    follow: () => set({}),
     close: () => { clearTimeout(own.timer); list.close(); },
     view: () => {
       const events = [...own.found.values()].sort(byTime);
@@ -175,6 +176,7 @@ export function historyScreen() {
   const type = (value) => { app.replace({ q: value || null }); clearTimeout(timer); timer = setTimeout(load, TYPING_MS); app.render(); };
   return {
     title: () => "History",
+    follow: load,
     close: () => { own.round += 1; clearTimeout(timer); },
     view: () => {
       return [

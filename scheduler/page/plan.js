@@ -5,7 +5,7 @@ import { can, follow, get, loadEvents, planPath, session } from "./api.js";
 import { actionButtons, answerQuestion, decidePlan, decided, planActions, stepActions } from "./actions.js";
 import { app, button, cell, commands, copyButton, curl, dim, empty, facts, figure, icon, isStale, issues, json, pageHead, planLink, problem, progress, prose, rowHead, skeleton, status, table, time, tone, trouble, wholeOf } from "./parts.js";
 import { awaited, capital, clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words } from "./format.js";
-import { apply, begin, fold, isFinal } from "./replay.js";
+import { apply, begin, fold, isFinal, shownStatus } from "./replay.js";
 import { ASK_ABOVE, graph, longestId, order, runsDown } from "./graph.js";
 import { legend, timeline } from "./timeline.js";
 import { deadline, waitingItems } from "./plans.js";
@@ -14,6 +14,10 @@ import { stepPanel } from "./step.js";
 
 const REFRESH_MS = 700;
 const EVENTS_SHOWN = 100;
+/** Reports of progress are most of a long log: the slider passes over them. */
+const PROGRESS = "step_progress";
+/** Steps from which on their list has a filter. */
+const FILTER_FROM = 12;
 /** How long events are collected before they are drawn, for plans up to the number of steps, and above it. */
 const DRAW_MS = 40;
 const DRAW_LARGE_MS = 250;
@@ -26,7 +30,8 @@ export function planScreen(route) {
   const own = {
     id, view: null, explanation: null, layout: null, layouts: new Map(), refusal: null, events: [], state: begin(), isLogLoaded: false, stream: null, streamStatus: "connecting",
     graphCache: new Map(), timelineCache: new Map(), rowCache: new Map(), scroll: { top: 0 }, rowsShown: LARGE, maps: new Map(),
-    at: null, past: null, draws: false, shown: EVENTS_SHOWN, filter: "", playing: 0, isClosed: false, logRefusal: null,
+    stops: [], selected: null,
+    at: null, past: null, draws: false, shown: EVENTS_SHOWN, filter: "", stepFilter: "", showsProgress: false, playing: 0, isClosed: false, logRefusal: null,
   };
   let timer = 0, lastRead = 0, readMs = 0, drawing = 0, isReading = false, readsAgain = false;
 
@@ -81,6 +86,7 @@ export function planScreen(route) {
   const add = (event) => {
     if (event.seq <= own.state.seq) return;
     own.events.push(event);
+    if (event.type !== PROGRESS) own.stops.push(event.seq);
     apply(own.state, event);
   };
   const start = async () => {
@@ -104,21 +110,21 @@ export function planScreen(route) {
     app.replace({ seq: own.at === null ? null : String(own.at) });
     app.render();
   };
+  /** Moves along the log by events that say more than progress. */
+  const moveBy = (count) => moveTo(own.stops[Math.max(0, stopAt(own) + count)] ?? null);
   const select = (step) => {
     const now = app.route.params.get("step");
     app.replace({ step: now === step ? null : step });
     app.render();
-    if (now !== step && own.maps.has(step)) refresh();
     if (now === step) returnFocus(step);
     if (now !== step && window.innerWidth < 1200) requestAnimationFrame(() => document.getElementById("step-title")?.scrollIntoView({ block: "nearest" }));
   };
   const play = () => {
     if (own.playing) { clearInterval(own.playing); own.playing = 0; return app.render(); }
     if (own.at === null) moveTo(1);
-    const stride = Math.max(1, Math.ceil(own.state.seq / 120));
+    const stride = Math.max(1, Math.ceil(own.stops.length / 120));
     own.playing = setInterval(() => {
-      const next = (own.at ?? own.state.seq) + stride;
-      moveTo(next);
+      moveBy(stride);
       if (own.at === null) { clearInterval(own.playing); own.playing = 0; app.render(); }
     }, 150);
     app.render();
@@ -132,15 +138,15 @@ export function planScreen(route) {
     const ids = own.layout ? order(own.layout, steps()) : [];
     const selected = app.route.params.get("step");
     if (event.key === "f") {
-      const failed = ids.find((one) => ["bad", "warn"].includes(tone(steps().get(one).status)));
+      const failed = ids.find((one) => ["bad", "warn"].includes(tone(shownStatus(steps().get(one)))));
       if (failed) app.replace({ step: failed }); else app.announce("no step has failed");
     } else if ((event.key === "j" || event.key === "k") && ids.length) {
       const at = ids.indexOf(selected);
       app.replace({ step: ids[Math.max(0, Math.min(ids.length - 1, at + (event.key === "j" ? 1 : -1)))] });
     } else if (event.key === "Escape" && selected) { app.replace({ step: null }); returnFocus(selected); }
     else if (event.key === "p" && own.stream) { if (own.streamStatus === "held") own.stream.resume(); else own.stream.pause(); }
-    else if (event.key === "[") moveTo((own.at ?? own.state.seq) - 1);
-    else if (event.key === "]" && own.at !== null) moveTo(own.at + 1);
+    else if (event.key === "[") moveBy(-1);
+    else if (event.key === "]" && own.at !== null) moveBy(1);
     else if (event.key === "t") document.querySelector(document.activeElement?.closest?.(".graph-frame") ? ".timeline .row" : ".graph [tabindex='0']")?.focus();
     else return false;
     app.render();
@@ -152,15 +158,25 @@ export function planScreen(route) {
   return {
     title: () => (own.view ? own.view.name || own.id : own.id),
     keys,
+    follow: () => {
+      const seq = Number(app.route.params.get("seq")) || null;
+      if (own.isLogLoaded && seq !== own.at) moveTo(seq); else app.render();
+    },
+    showSearch: () => { if (!["steps", "events", null].includes(app.route.params.get("tab"))) app.replace({ tab: null }); },
     close: () => { own.isClosed = true; clearTimeout(timer); clearTimeout(drawing); clearInterval(ticking); clearInterval(own.playing); if (own.stream) own.stream.close(); },
     view: () => {
       if (!own.view) return own.refusal ? missing(own, read) : [pageHead("Plan"), skeleton(9)];
+      const selected = app.route.params.get("step");
+      if (selected !== own.selected) { own.selected = selected; if (own.maps.has(selected)) refresh(); }
       const shown = steps();
       const context = { own, steps: shown, state: own.past || own.state, layout: known(own, (own.past && own.layouts.get(own.past.revision)) || own.layout, shown), select, moveTo, play, refresh: read, then: read };
       return planView(context);
     },
   };
 }
+
+/** The place among the stops of the slider of the event that is shown. */
+const stopAt = (own) => (own.at === null ? own.stops.length - 1 : Math.max(0, own.stops.findLastIndex((seq) => seq <= own.at)));
 
 /** The layout without the steps that the plan did not have yet at the event that is shown. */
 function known(own, layout, steps) {
@@ -297,13 +313,13 @@ const measured = (one) => (one.unit === "unix_ms" ? `until ${exact(one.limit)}` 
 
 function slider(context) {
   const { own } = context;
-  const last = own.state.seq;
+  const last = own.stops.length;
   if (last < 2) return null;
-  const at = own.at ?? last;
-  const event = own.events[Math.min(at, own.events.length) - 1];
+  const at = stopAt(own) + 1;
+  const event = own.events[Math.min(own.at ?? own.stops[last - 1], own.events.length) - 1];
   return h("section", { class: `slider ${own.past ? "past" : ""}`, "aria-label": "Position in the log" },
     button({ class: "quiet icon-button", onclick: context.play, "aria-label": own.playing ? "Stop the replay" : "Replay the log" }, icon(own.playing ? "paused" : "ready")),
-    h("input", { type: "range", min: 1, max: last, step: 1, value: String(at), "aria-label": "Event", "aria-valuetext": event ? `event ${at} of ${last}: ${words(event.type)}` : String(at), oninput: (input) => context.moveTo(Number(input.target.value)) }),
+    h("input", { type: "range", min: 1, max: last, step: 1, value: String(at), "aria-label": "Event", "aria-valuetext": event ? `event ${at} of ${last}: ${words(event.type)}` : String(at), oninput: (input) => context.moveTo(own.stops[Number(input.target.value) - 1]) }),
     h("span", { class: "slider-text num" }, `${number(at)} / ${number(last)}`),
     h("span", { class: "slider-event" }, event ? [h("span", null, words(event.type)), event.step_id ? h("code", null, event.step_id) : null, h("span", { class: "dim", title: exact(parseTime(event.time)) }, clockTime(parseTime(event.time)))] : null),
     own.past ? button({ class: "primary small", onclick: () => context.moveTo(null) }, isFinal(own.state.status) ? "To the end" : "Back to live") : null);
@@ -353,20 +369,24 @@ function tabs(context) {
 
 function stepsTab(context) {
   const { layout, steps, own } = context;
-  const all = order(layout || { steps: [] }, steps);
+  const filter = own.stepFilter.trim().toLowerCase();
+  const fits = ({ id, definition, status }) => `${id} ${definition.description || ""} ${definition.agent_type || ""} ${words(status)}`.toLowerCase().includes(filter);
+  const everyone = order(layout || { steps: [] }, steps);
+  const all = filter ? everyone.filter((id) => fits(steps.get(id))) : everyone;
   const selected = app.route.params.get("step");
   // A long list is cut, behind the selected step if need be.
   const ids = all.slice(0, Math.max(own.rowsShown, all.indexOf(selected) + 1));
   const byId = new Map(own.view.steps.map((step) => [step.id, step]));
   const rest = all.length - ids.length;
-  return [table("Steps", ["Step", "Status", "Agent", "Waits for", { text: "Attempts", num: true }, { text: "Time", num: true }, { text: "Cost", num: true }], ids.map((id) => {
+  return [everyone.length > FILTER_FROM || filter ? h("div", { class: "filters" }, h("input", { type: "search", placeholder: "Step, agent or status", "aria-label": "Filter steps", value: own.stepFilter, oninput: (event) => { own.stepFilter = event.target.value; app.render(); } }), h("span", { class: "dim num" }, filter ? `${number(all.length)} of ${plural(everyone.length, "step")}` : plural(everyone.length, "step"))) : null,
+    table("Steps", ["Step", "Status", "Agent", "Waits for", { text: "Attempts", num: true }, { text: "Time", num: true }, { text: "Cost", num: true }], ids.map((id) => {
     const step = steps.get(id), live = byId.get(id) || {};
     const first = step.attempts[0], last = step.attempts[step.attempts.length - 1];
     const took = first ? (last && Number.isFinite(last.endMs) ? last.endMs : own.past ? own.past.lastMs : Date.now()) - (Number.isFinite(first.startMs) ? first.startMs : first.queuedMs) : NaN;
     const failure = step.failure || (!own.past && live.failure);
-    return memo(own.rowCache, id, [step, step.version, id === selected, failure && failure.message, live.message, took], () => h("tr", { key: id, class: id === selected ? "selected" : "" },
+    return memo(own.rowCache, id, [step, step.version, id === selected, failure && failure.message, live.message, took, shownStatus(step)], () => h("tr", { key: id, class: id === selected ? "selected" : "" },
       rowHead(button({ class: "link", onclick: () => context.select(id) }, id), h("div", { class: "dim", dir: "auto" }, step.definition.description)),
-      cell(status(step.status), failure && (["bad", "warn"].includes(tone(step.status)) || step.status === "skipped") ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", step.status === "retrying" && step.toldToWait ? "told to wait: " : "", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
+      cell(status(shownStatus(step)), failure && (["bad", "warn"].includes(tone(step.status)) || step.status === "skipped") ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", step.status === "retrying" && step.toldToWait ? "told to wait: " : "", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
       cell(step.definition.agent_type || dim(words(step.definition.kind || "engine"))),
       cell(awaited(step.definition).join(", ") || dim("–")),
       figure(number(step.attempts.length)), figure(duration(took)), figure(money(step.cost))));
@@ -381,12 +401,15 @@ function eventsTab(context) {
   const found = [];
   for (let i = list.length - 1; i >= 0 && found.length < own.shown; i--) {
     const event = list[i];
+    if (event.type === PROGRESS && !own.showsProgress) continue;
     if (!filter || `${event.type} ${words(event.type)} ${event.step_id || ""} ${event.actor || ""}`.toLowerCase().includes(filter)) found.push(event);
   }
   const isAll = found.length < own.shown;
+  const reports = own.events.length - own.stops.length;
   return [
     h("div", { class: "filters" }, h("input", { type: "search", placeholder: "Type, step or actor", "aria-label": "Filter events", value: own.filter, oninput: (event) => { own.filter = event.target.value; app.render(); } }),
-      h("span", { class: "dim num" }, plural(own.state.seq, "event")), h("div", { class: "spring" }), commands(`goalmill events ${own.id}`, curl("GET", `${planPath(own.id)}/events`))),
+      h("span", { class: "dim num" }, plural(own.state.seq, "event")),
+      reports ? h("label", { class: "check" }, h("input", { type: "checkbox", checked: own.showsProgress, onchange: (event) => { own.showsProgress = event.target.checked; app.render(); } }), ` ${plural(reports, "report")} of progress`) : null, h("div", { class: "spring" }), commands(`goalmill events ${own.id}`, curl("GET", `${planPath(own.id)}/events`))),
     table("Events, newest first", [{ text: "#", num: true }, "Time (UTC)", "Event", "Step", "By", "Details"], found.map((event) => h("tr", { key: event.seq, class: own.at === event.seq ? "selected" : "" },
       figure(button({ class: "link", onclick: () => context.moveTo(event.seq), "aria-label": `Show the plan at event ${event.seq}` }, event.seq)),
       h("td", { class: "num", title: exact(parseTime(event.time)) }, shortTime(parseTime(event.time), app.now)),

@@ -35,12 +35,16 @@ export async function readPlans(query, wanted, cursor, fits = () => true) {
   return { items, next: cursor || null };
 }
 
-export function plansScreen() {
-  const own = { wanted: LIMIT, typing: 0, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null };
+/**
+ * - `kept`: what the screen showed when it was left.
+ */
+export function plansScreen(kept) {
+  const own = { wanted: kept?.wanted || LIMIT, typing: 0, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null };
   const param = (name) => app.route.params.get(name) || "";
   const query = () => Object.fromEntries([["status", param("status")], ["q", param("q").trim()], ["with_failures", param("failed") && "true"]].filter(([, value]) => value));
   const key = () => JSON.stringify([query(), own.wanted]);
   const list = poll(async () => { const asked = key(); return { ...await readPlans(query(), own.wanted), asked }; }, () => (param("q") || own.wanted > REQUEST_MAX ? SEARCH_MS : POLL_MS), () => app.render());
+  if (kept?.value?.asked === key()) list.value = kept.value;
   const workers = poll("/v1/workers", 4_000, () => app.render());
   const queues = poll("/v1/queues", 4_000, () => app.render());
   const read = () => { clearTimeout(own.typing); own.order = null; list.refresh(); app.render(); };
@@ -58,6 +62,8 @@ export function plansScreen() {
   };
   return {
     title: () => "Plans",
+    follow: () => { own.wanted = LIMIT; read(); },
+    keep: () => ({ wanted: own.wanted, value: list.value }),
     close: () => { clearTimeout(own.typing); list.close(); queues.close(); workers.close(); },
     view: () => {
       const counts = app.inbox()?.overview();

@@ -5,6 +5,12 @@ import { EVENTS, STATUSES } from "./vocabulary.js";
 
 export const isFinal = (status) => Boolean(STATUSES[status]?.isFinal);
 
+/** How an attempt ended: `completed` for an iteration, `failed`, `released` and the like; the status of the step while it runs. */
+export const outcomeOf = (attempt, step) => (attempt.iteration ? "completed" : attempt.outcome || step.status);
+
+/** The status that a step is shown with: one that completed in part is `partial`. */
+export const shownStatus = (step) => (step.status === "completed" && step.partial ? "partial" : step.status);
+
 const wordAt = (data, place) => place.split(".").reduce((inside, name) => inside?.[name], data);
 
 /** The status that an event leads to; none where the status stays. */
@@ -66,7 +72,7 @@ function callUsage(call) {
 function endAttempt(step, outcome, ms, data) {
   const attempt = lastAttempt(step);
   if (!attempt || Number.isFinite(attempt.endMs)) return;
-  Object.assign(attempt, { outcome, endMs: ms, durationMs: data.duration_ms, failure: data.failure || null });
+  Object.assign(attempt, { outcome, endMs: ms, durationMs: data.duration_ms, failure: data.failure || null, iteration: data.iteration, outputs: data.iteration ? data.outputs : undefined });
   attempt.cost += data.cost || 0;
   attempt.tokens += data.tokens || 0;
   step.cost += data.cost || 0;

@@ -4,8 +4,7 @@ import { h } from "./dom.js";
 import { actionButtons, stepActions } from "./actions.js";
 import { button, copyButton, dim, facts, figure, icon, json, planLink, prose, rowHead, status, table, time, wholeOf } from "./parts.js";
 import { allowedStatus, clockTime, duration, exact, money, number, percent, words } from "./format.js";
-import { isFinal } from "./replay.js";
-import { STATUSES } from "./vocabulary.js";
+import { isFinal, outcomeOf, shownStatus } from "./replay.js";
 
 export function stepPanel({ plan, view, step, items, state, explanation, isPast, now, onClose, then }) {
   const live = isPast ? null : view.steps.find((one) => one.id === step.id) || null;
@@ -17,7 +16,7 @@ export function stepPanel({ plan, view, step, items, state, explanation, isPast,
   const inputs = last && last.inputs !== undefined && last.inputs !== null ? last.inputs : undefined;
   const actions = isPast ? [] : stepActions(plan, live || step, isFinal(view.status), inputs || definition.inputs, then);
   return h("aside", { class: "panel step-panel", key: "step-panel", "aria-labelledby": "step-title" },
-    h("header", { class: "title-line" }, h("h2", { id: "step-title" }, step.id), status(step.status), h("div", { class: "spring" }), button({ class: "quiet icon-button", "aria-label": "Close the step", onclick: onClose }, icon("close"))),
+    h("header", { class: "title-line" }, h("h2", { id: "step-title" }, step.id), status(shownStatus(step)), h("div", { class: "spring" }), button({ class: "quiet icon-button", "aria-label": "Close the step", onclick: onClose }, icon("close"))),
     definition.description ? h("p", { dir: "auto" }, definition.description) : null,
     cause ? h("div", { class: "why tone-idle" }, h("p", null, prose(cause.because.join(" ← "))), cause.hint ? h("p", { class: "hint" }, prose(cause.hint)) : null) : null,
     failure && step.status !== "completed" ? h("div", { class: "notice bad" }, h("p", null, h("code", { class: "code" }, failure.code), " ", h("span", { dir: "auto" }, failure.message)), h("p", { class: "dim" }, `${words(failure.class)}; `, h("code", null, `goalmill explain ${failure.code}`), " ", copyButton(`goalmill explain ${failure.code}`, "Copy the explain command")),
@@ -52,15 +51,13 @@ function attempts(step, now) {
   return h("section", null, h("h3", null, "Attempts"), h("ol", { class: "attempts" }, step.attempts.map((one) => {
     const waited = (Number.isFinite(one.startMs) ? one.startMs : Number.isFinite(one.endMs) ? one.endMs : now) - one.queuedMs;
     const ran = Number.isFinite(one.startMs) ? (Number.isFinite(one.endMs) ? one.endMs : now) - one.startMs : NaN;
-    return h("li", { key: one.queuedMs }, h("div", { class: "title-line" }, h("span", { class: "num" }, `#${one.number}`), status(outcome(one, step)), h("span", { class: "num" }, duration(ran)), dim(`after ${duration(Math.max(0, waited))} in the queue`)),
+    return h("li", { key: one.queuedMs }, h("div", { class: "title-line" }, h("span", { class: "num" }, `#${one.number}`), status(outcomeOf(one, step)), one.iteration ? h("span", { class: "tag" }, `iteration ${one.iteration}`) : null, h("span", { class: "num" }, duration(ran)), dim(`after ${duration(Math.max(0, waited))} in the queue`)),
       h("div", { class: "dim" }, h("span", { title: exact(one.queuedMs) }, `from ${clockTime(one.queuedMs)}`), one.worker ? ` on ${one.worker}` : "", one.agentType && one.agentType !== step.definition.agent_type ? ` as ${one.agentType}` : "", one.cost ? `, ${money(one.cost)}` : "", one.tokens ? `, ${number(one.tokens)} tokens` : ""),
       one.calls.length ? h("ol", { class: "dim" }, one.calls.map((call) => h("li", { key: call.n, value: call.n }, h("code", null, call.name), call.finished_ms && call.started_ms ? ` ${duration(call.finished_ms - call.started_ms)}` : "", call.cost ? `, ${money(call.cost)}` : ""))) : null,
-      one.failure ? h("div", { class: "failure" }, h("code", { class: "code" }, one.failure.code), " ", one.failure.message) : null);
+      one.failure ? h("div", { class: "failure" }, h("code", { class: "code" }, one.failure.code), " ", one.failure.message) : null,
+      one.outputs === undefined ? null : h("details", null, h("summary", null, `Outputs of iteration ${one.iteration}`), json(one.outputs, `${step.id}-iteration-${one.iteration}`)));
   })));
 }
-
-/** An attempt that ended without an outcome of its step is shown as void. */
-const outcome = (one, step) => (one.outcome in STATUSES ? one.outcome : one.outcome ? "revised" : step.status);
 
 function route(found) {
   if (!found) return null;

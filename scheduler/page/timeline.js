@@ -4,6 +4,7 @@ import { h, memo } from "./dom.js";
 import { fitId } from "./graph.js";
 import { button, icon, tone } from "./parts.js";
 import { clockTime, duration, exact, words } from "./format.js";
+import { outcomeOf, shownStatus } from "./replay.js";
 
 const STEPS = [1, 2, 5];
 /** More rows than these are drawn only where they are in view. */
@@ -53,7 +54,7 @@ export function timeline(state, ids, now, options) {
       const queued = Math.min(start, stop);
       if (queued - attempt.queuedMs > span / 2000) parts.push(bar(`q${attempt.queuedMs}`, "wait-queue", attempt.queuedMs, queued, `${name}: in the queue for ${duration(queued - attempt.queuedMs)}`));
       if (Number.isFinite(attempt.startMs)) {
-        const result = attempt.outcome || step.status;
+        const result = outcomeOf(attempt, step);
         parts.push(bar(`a${attempt.queuedMs}`, `attempt tone-${tone(result)}`, start, stop, `${name}: ${words(result)}, ${duration(stop - start)}${attempt.worker ? `, on ${attempt.worker}` : ""}${attempt.failure ? `, ${attempt.failure.code}` : ""}, from ${clockTime(start)}`));
       }
     }
@@ -70,7 +71,7 @@ export function timeline(state, ids, now, options) {
     const name = fitId(step.id, options.layout, "row", options.nameWidth - 34);
     return memo(options.cache, step.id, [step, step.version, begun, span, isOpen(step) ? end : 0, step.id === options.selected, n, name], () => h("li", { key: step.id, class: step.id === options.selected ? "selected" : "", "aria-setsize": isLong ? steps.length : undefined, "aria-posinset": isLong ? n + 1 : undefined },
     button({ class: "row", "aria-pressed": String(step.id === options.selected), onclick: () => options.onSelect(step.id), "aria-label": rowLabel(step, name, end) },
-      h("span", { class: `row-name tone-${tone(step.status)}` }, icon(step.status), h("span", { class: "cut", title: step.id }, name)),
+      h("span", { class: `row-name tone-${tone(shownStatus(step))}` }, icon(shownStatus(step)), h("span", { class: "cut", title: step.id }, name)),
       h("span", { class: "lane" }, bars(step)))));
   };
   const gap = (key, count) => (count > 0 ? h("li", { key, class: "gap", "aria-hidden": "true", style: { height: `${count * ROW_HEIGHT}px` } }) : null);
@@ -111,7 +112,7 @@ function rowLabel(step, name, end) {
   const last = step.attempts[count - 1];
   const from = first ? first.startMs || first.queuedMs : NaN;
   const to = last && Number.isFinite(last.endMs) ? last.endMs : end;
-  return `${name}: ${name === step.id ? "" : `step ${step.id}, `}${words(step.status)}${count ? `, ${count} ${count === 1 ? "attempt" : "attempts"}, ${duration(to - from)}` : ""}`;
+  return `${name}: ${name === step.id ? "" : `step ${step.id}, `}${words(shownStatus(step))}${count ? `, ${count} ${count === 1 ? "attempt" : "attempts"}, ${duration(to - from)}` : ""}`;
 }
 
 /** What the colours and patterns mean. */

@@ -192,7 +192,7 @@ async function assets(given) {
   // The screen is drawn by the last module, so all of them are there.
   const sizes = await own.page.evaluate(() => performance.getEntriesByType("resource").filter((one) => !one.name.includes("/v1/")).map((one) => [one.name, one.decodedBodySize]).concat([[location.href, performance.getEntriesByType("navigation")[0].decodedBodySize]]));
   const total = sizes.reduce((sum, [, size]) => sum + size, 0);
-  expect(sizes.length > 15 && sizes.every(([, size]) => size > 0) && total < 290_000, `${sizes.length} files have ${total} bytes: ${JSON.stringify(sizes)}`);
+  expect(sizes.length > 15 && sizes.every(([, size]) => size > 0) && total < 400_000, `${sizes.length} files have ${total} bytes: ${JSON.stringify(sizes)}`);
   await finish(own);
   await close(own);
 }

@@ -85,5 +85,5 @@ pub use sub_plan::kept_plans::KeptFate;
 pub use submit::{Engine, submit};
 pub use token::TokenKey;
 pub use transitions::{plan_transition, step_transition};
-pub use view::SummarySnapshot;
+pub use view::{StepWindow, SummarySnapshot};
 pub use wait::family_events::family_has_event;

@@ -29,6 +29,15 @@ pub struct SummarySnapshot {
     seq: u64,
 }
 
+/// Which steps a view has: those with a status, without the first `offset` of them, and at most `limit`.
+#[derive(Clone, Copy, Debug)]
+pub struct StepWindow {
+    /// `None`: every status.
+    pub status: Option<StepStatus>,
+    pub offset: usize,
+    pub limit: usize,
+}
+
 impl PlanState {
     /// The plan's summary view.
     pub fn summary(&self) -> PlanSummary {
@@ -54,11 +63,13 @@ impl PlanState {
     ///
     /// - `include_outputs`: outputs may be large; without them a view of 10,000 steps stays readable.
     pub fn view(&self, include_outputs: bool) -> PlanView {
-        self.view_of_steps(include_outputs, 0, usize::MAX)
+        self.view_of_steps(include_outputs, StepWindow { status: None, offset: 0, limit: usize::MAX })
     }
 
-    /// The plan with at most `limit` of its steps, after the first `offset`.
-    pub fn view_of_steps(&self, include_outputs: bool, offset: usize, limit: usize) -> PlanView {
+    /// The plan with some of its steps.
+    pub fn view_of_steps(&self, include_outputs: bool, window: StepWindow) -> PlanView {
+        let StepWindow { status, offset, limit } = window;
+        let fits = |(_, step): &(usize, &StepState)| status.is_none_or(|wanted| step.status() == wanted);
         let show = |(i, step)| self.step_view(i, step, include_outputs);
         PlanView {
             summary: self.summary(),
@@ -90,7 +101,7 @@ impl PlanState {
             current_steps: self.steps_in_flight().map(|i| self.plan.step(i).id.clone()).collect(),
             phases: self.phase_views(),
             final_output: self.final_output().filter(|_| include_outputs),
-            steps: self.steps.iter().enumerate().skip(offset).take(limit).map(show).collect(),
+            steps: self.steps.iter().enumerate().filter(fits).skip(offset).take(limit).map(show).collect(),
         }
     }
 

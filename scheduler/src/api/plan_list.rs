@@ -60,12 +60,7 @@ impl Parameters for ListQuery {
             ListCursor::read(text)
                 .ok_or_else(|| (format!("`cursor` is `{}`", shown(text)), "give the `next` of the page before".into()))
         });
-        let status = given.value("status", |text| {
-            PlanStatus::parse(text).ok_or_else(|| {
-                let known: Vec<&str> = PlanStatus::ALL.iter().map(|status| status.as_str()).collect();
-                (format!("there is no status `{}`", shown(text)), format!("there are `{}`", known.join("`, `")))
-            })
-        });
+        let status = given.status("status", PlanStatus::ALL);
         let conditions = given.value("where", parse_conditions);
         let with_failures = given.flag("with_failures");
         Self { limit, cursor, status, q: given.value("q", PlanSearch::parse), r#where: conditions, with_failures }

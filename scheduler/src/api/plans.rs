@@ -16,8 +16,10 @@ use goalmill_common::layout::{PlanLayout, layout_plan};
 use goalmill_common::number::to_usize;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::status::StepStatus;
 use goalmill_common::view::{Explanation, PlanningProgress, Preview};
 use goalmill_common::wire::SubmissionKind;
+use goalmill_engine::StepWindow;
 use goalmill_llm::{CallProgress, ProgressMeter};
 use goalmill_plan::document::Format;
 use goalmill_plan::validate;
@@ -145,24 +147,31 @@ pub(crate) struct PlanViewQuery {
     steps_limit: Option<u32>,
     /// So many of its steps are left out before them.
     steps_offset: Option<u32>,
+    /// Only its steps with this status.
+    steps_status: Option<StepStatus>,
 }
 
 impl Parameters for PlanViewQuery {
-    const NAMES: &'static [&'static str] = &[WHOLE, "steps_limit", "steps_offset"];
+    const NAMES: &'static [&'static str] = &[WHOLE, "steps_limit", "steps_offset", "steps_status"];
 
     fn parse(given: &mut RawParameters) -> Self {
         Self {
             whole: parse_whole(given),
             steps_limit: given.number("steps_limit", 0..=u32::MAX),
             steps_offset: given.number("steps_offset", 0..=u32::MAX),
+            steps_status: given.status("steps_status", StepStatus::ALL),
         }
     }
 }
 
 impl PlanViewQuery {
-    /// How many steps are left out at the beginning, and how many are given at most.
-    fn steps(&self) -> (usize, usize) {
-        (self.steps_offset.map_or(0, to_usize), self.steps_limit.map_or(usize::MAX, to_usize))
+    /// Which steps are given.
+    fn steps(&self) -> StepWindow {
+        StepWindow {
+            status: self.steps_status,
+            offset: self.steps_offset.map_or(0, to_usize),
+            limit: self.steps_limit.map_or(usize::MAX, to_usize),
+        }
     }
 }
 
@@ -192,8 +201,7 @@ pub(crate) async fn get(
         return Ok(same);
     }
     let state = load_plan(&api, &id).await?;
-    let (offset, limit) = query.steps();
-    let mut view = state.view_of_steps(true, offset, limit);
+    let mut view = state.view_of_steps(true, query.steps());
     if query.whole {
         let mut payloads = PayloadFill::new(&api, state.id().clone());
         for outputs in view.steps.iter_mut().filter_map(|step| step.outputs.as_mut()) {

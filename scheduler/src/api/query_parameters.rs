@@ -137,6 +137,16 @@ impl RawParameters {
         }
     }
 
+    /// One of a list of statuses.
+    pub(super) fn status<S: Copy + Display>(&mut self, name: &str, all: &[S]) -> Option<S> {
+        self.value(name, |text| {
+            all.iter().copied().find(|status| status.to_string() == text).ok_or_else(|| {
+                let known: Vec<String> = all.iter().map(ToString::to_string).collect();
+                (format!("there is no status `{}`", shown(text)), format!("there are `{}`", known.join("`, `")))
+            })
+        })
+    }
+
     /// `true` or `false`; `false` without the parameter.
     pub(super) fn flag(&mut self, name: &str) -> bool {
         let read = |text: &str| match text {
