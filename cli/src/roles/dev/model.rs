@@ -1,6 +1,6 @@
 //! The language model of `dev`: by name, of the settings, of the environment, or scripted.
 
-use goalmill_common::config::{Dialect, ModelTag, Settings, model_by_name, model_from_environment};
+use goalmill_common::config::{Dialect, ModelTag, PlannerSettings, Settings, model_by_name, model_from_environment};
 use goalmill_demo::scripted::{Script, ScriptedServer};
 
 use super::story;
@@ -76,6 +76,9 @@ pub async fn choose(args: &DevArgs, settings: &mut Settings, is_order_default: b
     Ok(DevModel { _server: None, source: Some(source), serves_agents })
 }
 
+/// How long the rules wait for a scripted model, in milliseconds.
+const SCRIPTED_FALLBACK_MS: u64 = 30_000;
+
 /// Serves the script and makes it the only model of the settings.
 async fn serve(script: Script, args: &DevArgs, settings: &mut Settings) -> Result<ScriptedServer, Failed> {
     if args.model.as_deref().is_some_and(|name| name != SCRIPTED) {
@@ -89,6 +92,10 @@ async fn serve(script: Script, args: &DevArgs, settings: &mut Settings) -> Resul
     model.tags = [ModelTag::Cheap, ModelTag::Strong].into();
     settings.models = vec![model];
     ask_first(&mut settings.planner.order);
+    // Its answers always come: on a busy machine the rules must not take its place.
+    if settings.planner.fallback_after_ms == PlannerSettings::default().fallback_after_ms {
+        settings.planner.fallback_after_ms = SCRIPTED_FALLBACK_MS;
+    }
     Ok(server)
 }
 
