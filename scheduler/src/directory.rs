@@ -187,7 +187,7 @@ impl Directory {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let (agents, workers) = (known.agents.clone(), known.workers.clone());
         drop(known);
-        Catalogue::of(&agents).with_workers(&workers).with_durations(self.router.durations())
+        Catalogue::from_agents(&agents).with_workers(&workers).with_durations(self.router.durations())
     }
 
     /// The router, which knows the registered agents.

@@ -136,7 +136,7 @@ async fn handle_claimed(
         return Ok(());
     }
     let broker = scheduler.broker.as_ref();
-    let mut tries = Tries::read(broker, process).await?;
+    let mut tries = Tries::load_tries(broker, process).await?;
     for entry in entries {
         let id = entry.id.clone();
         let died = tries.count(broker, process, &id).await?;
@@ -172,7 +172,7 @@ struct Tries(BTreeMap<EntryId, BTreeSet<String>>);
 
 impl Tries {
     /// - `process`: this one. Its earlier tries do not count, because it is alive.
-    async fn read(broker: &dyn Broker, process: &str) -> Result<Self, BrokerError> {
+    async fn load_tries(broker: &dyn Broker, process: &str) -> Result<Self, BrokerError> {
         let bytes = broker.get_blob(&broker.keys().submission_tries()).await?.unwrap_or_default();
         let mut tries: BTreeMap<EntryId, BTreeSet<String>> = serde_json::from_slice(&bytes).unwrap_or_default();
         tries.retain(|_, processes| {
@@ -215,7 +215,7 @@ async fn handle_entries(
     }
     let (at, at_ms) = (Instant::now(), scheduler.clock.steady_ms());
     let mut batch = SubmissionBatch { scheduler, shards, at_ms, shortage: None, updates: Vec::new() };
-    let read: Vec<ReadEntry> = entries.into_iter().map(ReadEntry::of).collect();
+    let read: Vec<ReadEntry> = entries.into_iter().map(ReadEntry::from_entry).collect();
     let ids: Vec<String> = read.iter().map(|read| read.answered_as.clone()).collect();
     // These ids have their namespace already.
     let plans: Vec<PlanId> = ids.iter().map(|id| PlanId::derive(scheduler.shards, &Namespace::default(), id)).collect();
@@ -257,7 +257,7 @@ struct ReadEntry {
 }
 
 impl ReadEntry {
-    fn of(entry: Entry) -> Self {
+    fn from_entry(entry: Entry) -> Self {
         match Submission::from_fields(&entry.id, &entry.fields) {
             Ok(submission) => Self { entry, answered_as: submission.answer_id(), submission: Ok(submission) },
             Err(BadSubmission { id, problem }) => Self { entry, answered_as: id, submission: Err(problem) },
@@ -408,11 +408,11 @@ mod tests {
         let entry = EntryId::from("1-0");
         for _ in 0..=TRIES_MAX {
             // The reply to the write is lost: the submission is claimed and the record read again.
-            let mut tries = Tries::read(broker, "one").await.expect("it can be read");
+            let mut tries = Tries::load_tries(broker, "one").await.expect("it can be read");
             assert_eq!(tries.count(broker, "one", &entry).await.expect("it is written"), 0);
         }
         for (others, process) in [(1, "two"), (2, "three"), (3, "four")] {
-            let mut tries = Tries::read(broker, process).await.expect("it can be read");
+            let mut tries = Tries::load_tries(broker, process).await.expect("it can be read");
             let count = tries.count(broker, process, &entry).await.expect("it is written");
             assert_eq!(count, others, "each of them may have died over it");
         }

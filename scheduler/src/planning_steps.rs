@@ -119,7 +119,7 @@ impl PlanningSteps {
         }
     }
 
-    async fn run(&self, question: &PlanningQuestion) -> Result<(PlanId, Json, Usage), Unanswered> {
+    async fn run_question(&self, question: &PlanningQuestion) -> Result<(PlanId, Json, Usage), Unanswered> {
         self.check_card(question.agent_type.as_str())?;
         let submission = self.submission(question);
         let unavailable = |error: goalmill_broker::BrokerError| Unanswered::new(error.to_string());
@@ -172,7 +172,7 @@ impl PlanningSteps {
 #[async_trait]
 impl PlanningAgents for PlanningSteps {
     async fn ask(&self, question: PlanningQuestion) -> PlanningReply {
-        match self.run(&question).await {
+        match self.run_question(&question).await {
             Ok((plan, outputs, usage)) => PlanningReply { outputs: Ok(outputs), usage, plan: Some(plan) },
             Err(Unanswered { reason, plan, usage }) => PlanningReply { outputs: Err(reason), usage, plan },
         }

@@ -345,7 +345,7 @@ fn parse_draft(scheduler: &Scheduler, text: &[u8], format: Format, code: ErrorCo
     if text.trim_ascii().is_empty() {
         return Err(Problem::new(ErrorCode::InvalidJson, "the text is empty; send a document"));
     }
-    document::read(text, format, &scheduler.settings.limits).map_err(|issues| {
+    document::parse_document(text, format, &scheduler.settings.limits).map_err(|issues| {
         let syntax = issues.iter().any(|issue| issue.code == "INVALID_JSON");
         issues_problem(if syntax { ErrorCode::InvalidJson } else { code }, issues)
     })

@@ -188,7 +188,7 @@ fn unwritten(error: &std::io::Error) -> Failed {
 
 /// Writes a plan; `None` if it was removed in the meantime. Returns its number of events.
 async fn export_plan(store: &dyn ArchiveStore, plan: &PlanId, out: &mut dyn Write) -> Result<Option<u64>, Failed> {
-    let Some(ArchivedPlan { shard, changed_ms, row }) = store.plan(plan).await.map_err(failed)? else {
+    let Some(ArchivedPlan { shard, changed_ms, row }) = store.find_archived(plan).await.map_err(failed)? else {
         return Ok(None);
     };
     let plan_line = ExportedPlanLine { plan: ExportedPlan { plan_id: plan.clone(), shard, changed_ms, row } };

@@ -50,7 +50,7 @@ struct Converted {
 }
 
 fn convert(text: &[u8], limits: &Limits) -> Result<Converted, Vec<Issue>> {
-    let draft = document::read(text, document::Format::Auto, limits)?;
+    let draft = document::parse_document(text, document::Format::Auto, limits)?;
     if let Some(answer) = feedback_envelope(draft.to_string().as_bytes()) {
         let refused = |failure: Failure| vec![issue("ANSWER_INVALID", "", failure.message)];
         let notes = feedback_notes(&draft);

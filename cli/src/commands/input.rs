@@ -67,7 +67,7 @@ pub fn value(path: &str) -> Result<Value, Failed> {
 /// Reads a text as JSON or YAML, as strictly as the server: a key that stands twice is refused.
 pub fn parse(path: &str, text: &str) -> Result<Value, Failed> {
     let limits = Limits { plan_bytes_max: to_usize(BYTES_MAX), ..Limits::default() };
-    document::read(text.as_bytes(), Format::Auto, &limits).map_err(|issues| {
+    document::parse_document(text.as_bytes(), Format::Auto, &limits).map_err(|issues| {
         let found: Vec<String> = issues.iter().map(|issue| format!("{}: {}", issue.code, issue.detail)).collect();
         Failed::invalid(format!("`{path}` cannot be read: {}", found.join("; ")))
     })

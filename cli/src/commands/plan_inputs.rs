@@ -29,7 +29,7 @@ pub(super) fn plan_inputs(flags: &[String]) -> Result<Map<String, Value>, Failed
 /// The plan with these inputs besides its own.
 pub(super) fn with_inputs(plan: Document, inputs: Map<String, Value>) -> Document {
     // The server says what is wrong with a document that cannot be read.
-    match document::read(plan.text.as_bytes(), Format::Auto, &Limits::default()) {
+    match document::parse_document(plan.text.as_bytes(), Format::Auto, &Limits::default()) {
         Ok(mut draft) => {
             document::add_inputs(&mut draft, inputs);
             Document { text: draft.to_string(), media: "application/json" }

@@ -31,7 +31,7 @@ pub async fn put(context: &CommandContext, file: &str, name: Option<String>) -> 
 
 /// The name in the document where it can name a stored plan, else that of the file.
 fn name_of(file: &str, text: &str) -> Option<String> {
-    let draft = document::read(text.as_bytes(), DraftFormat::Auto, &Limits::default()).ok()?;
+    let draft = document::parse_document(text.as_bytes(), DraftFormat::Auto, &Limits::default()).ok()?;
     let own = draft.get("name").and_then(|name| name.as_str()).filter(|name| is_name(name));
     let stem = || Path::new(file).file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_name(stem));
     own.or_else(stem).map(ToOwned::to_owned)

@@ -99,7 +99,7 @@ async fn run_stored(
 
 /// The fields of a plan and its goal; `None` when it cannot be read: the server says what is wrong with it.
 fn split_goal(plan: &Document) -> Option<(Map<String, Value>, Map<String, Value>)> {
-    let mut document = match document::read(plan.text.as_bytes(), DraftFormat::Auto, &Limits::default()) {
+    let mut document = match document::parse_document(plan.text.as_bytes(), DraftFormat::Auto, &Limits::default()) {
         Ok(Value::Object(document)) => document,
         Ok(steps) => Map::from_iter([("steps".to_owned(), steps)]),
         Err(_) => return None,
@@ -145,7 +145,7 @@ async fn run_plan(
 
 /// Whether a document is a plan, also one of another planner.
 fn is_plan(document: &Document) -> bool {
-    let read = document::read(document.text.as_bytes(), DraftFormat::Auto, &Limits::default());
+    let read = document::parse_document(document.text.as_bytes(), DraftFormat::Auto, &Limits::default());
     // What is wrong with it is said later.
     read.is_ok_and(|draft| input::is_plan(&draft) && !formats::is_workflow(&draft))
 }

@@ -60,7 +60,7 @@ pub(super) enum Checked {
 
 /// Reads and validates a document, in our form or in that of another planner.
 pub(super) fn check_document(text: &[u8], limits: &Limits) -> Result<Checked, Vec<Issue>> {
-    let mut draft = document::read(text, Format::Auto, limits)?;
+    let mut draft = document::parse_document(text, Format::Auto, limits)?;
     if formats::is_workflow(&draft) {
         match formats::workflow_plan(&draft) {
             Some(plan) => draft = plan,

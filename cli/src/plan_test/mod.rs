@@ -178,7 +178,7 @@ fn read_plan(file: &str, plan: &PlanSource, limits: &Limits) -> Result<Result<Va
         PlanSource::Path(path) => beside(file, path),
     };
     let text = input::read_bounded(&path.to_string_lossy(), limits.plan_bytes_max as u64)?;
-    Ok(document::read(text.as_bytes(), DraftFormat::Auto, limits))
+    Ok(document::parse_document(text.as_bytes(), DraftFormat::Auto, limits))
 }
 
 fn beside(file: &str, path: &str) -> PathBuf {

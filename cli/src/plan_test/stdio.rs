@@ -68,7 +68,7 @@ pub async fn run(limits: &Limits) -> CommandResult {
 fn start(test: &Json, program: &Bridge, limits: &Limits) -> Result<TestRun, Problem> {
     let refused = |issues| Problem::new(ErrorCode::InvalidRequest, "the run is refused").with_errors(issues);
     let longest = Limits { plan_bytes_max: FRAME_BYTES_MAX, ..limits.clone() };
-    let test = document::read(test.text().as_bytes(), DraftFormat::Json, &longest).map_err(refused)?;
+    let test = document::parse_document(test.text().as_bytes(), DraftFormat::Json, &longest).map_err(refused)?;
     let test = parse_test(&test).map_err(refused)?;
     let plans = read_plans("-", &test, limits).map_err(|failed| refused(vec![invalid("/plan", &failed)]))?;
     let (plan, stored) = plans.map_err(refused)?;

@@ -98,7 +98,7 @@ impl DataConditions {
             if rest.is_end() {
                 return Ok(Self(all));
             }
-            if !rest.take("&&") {
+            if !rest.take_sign("&&") {
                 return Err(rest.expected("`&&` or the end"));
             }
         }
@@ -189,7 +189,7 @@ impl UnreadConditions<'_> {
         self.rest().is_empty()
     }
 
-    fn take(&mut self, sign: &str) -> bool {
+    fn take_sign(&mut self, sign: &str) -> bool {
         self.skip_space();
         self.take_here(sign)
     }
@@ -205,7 +205,7 @@ impl UnreadConditions<'_> {
     }
 
     fn condition(&mut self) -> Result<DataCondition, String> {
-        if !self.take("$") {
+        if !self.take_sign("$") {
             return Err(self.expected("a path such as `$.outputs.city`"));
         }
         let mut path = Vec::new();
@@ -233,7 +233,7 @@ impl UnreadConditions<'_> {
         if !self.take_here("[") {
             return Ok(None);
         }
-        let part = if self.take("*") {
+        let part = if self.take_sign("*") {
             PathPart::AnyItem
         } else if self.take_here("'") {
             let Some((name, _)) = self.rest().split_once('\'') else { return Err(self.expected("a name and `'`")) };
@@ -250,7 +250,7 @@ impl UnreadConditions<'_> {
                 PathPart::Item(number.ok_or_else(|| self.expected(name_or_number))?)
             }
         };
-        if self.take("]") { Ok(Some(part)) } else { Err(self.expected("`]`")) }
+        if self.take_sign("]") { Ok(Some(part)) } else { Err(self.expected("`]`")) }
     }
 
     /// A text in quotes, a number, `true`, `false` or `null`.

@@ -40,7 +40,7 @@ pub trait ArchiveStore: Send + Sync + 'static {
     async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;
 
     /// A plan without its events; `None` if the plan is not archived.
-    async fn plan(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>>;
+    async fn find_archived(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>>;
 
     /// The payload that a reference of the plan's log stands for; `None` if it is not archived.
     async fn blob(&self, plan: &PlanId, key: &str) -> Result<Option<String>>;

@@ -83,7 +83,7 @@ impl RuleJoin {
             JoinStage::Over => return false,
             JoinStage::Fresh => {
                 self.state = JoinStage::Walking;
-                self.check(view, u128::MAX, scratch)
+                self.test_conditions(view, u128::MAX, scratch)
             }
             JoinStage::Walking => self.advance(view, scratch),
         };
@@ -142,7 +142,7 @@ impl RuleJoin {
             };
             let new = self.bound & !before;
             self.levels.last_mut().expect("it was just there").bound = new;
-            if fits && self.check(view, new, scratch) {
+            if fits && self.test_conditions(view, new, scratch) {
                 return true;
             }
         }
@@ -168,7 +168,7 @@ impl RuleJoin {
     }
 
     /// Tests what has just become testable.
-    fn check(&mut self, view: &View, new: u128, scratch: &mut Scratch) -> bool {
+    fn test_conditions(&mut self, view: &View, new: u128, scratch: &mut Scratch) -> bool {
         let first = new == u128::MAX;
         view.method.checks.iter().all(|check| {
             let due = check.mask & !self.bound == 0 && (first || check.mask & new != 0);

@@ -46,7 +46,7 @@ impl Solution {
     }
 
     /// One line per action: `(name argument …)`.
-    pub fn plan(&self) -> Vec<String> {
+    pub fn action_lines(&self) -> Vec<String> {
         self.actions().map(|n| format!("({})", self.nodes[n].words())).collect()
     }
 }

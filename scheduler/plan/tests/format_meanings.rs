@@ -276,7 +276,7 @@ fn a_subtask_that_does_not_say_what_it_gives_is_noted() {
 fn documents_may_have_comments() {
     let text =
         "// a plan\n{\"steps\": [ /* one */ {\"id\": \"a\", \"inputs\": {\"url\": \"http://x\"}} // the only\n]}";
-    let read = |text: &str| document::read(text.as_bytes(), Format::Auto, &Limits::default());
+    let read = |text: &str| document::parse_document(text.as_bytes(), Format::Auto, &Limits::default());
     assert_eq!(read(text), Ok(json!({"steps": [{"id": "a", "inputs": {"url": "http://x"}}]})));
     let stream = "// a stream\n{\"partialReasoning\": \"r\"}\n{\"type\": \"step\", \"step\": {\"id\": \"a\"}} // it\n";
     assert_eq!(read(stream), Ok(json!({"steps": [{"id": "a"}], "planId": "stream"})));

@@ -44,7 +44,7 @@ fn read(value: Value) -> Outcome {
 }
 
 fn read_text(text: &str) -> Outcome {
-    read(document::read(text.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON"))
+    read(document::parse_document(text.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON"))
 }
 
 fn refused(value: Value) -> Vec<(String, String)> {
@@ -114,7 +114,7 @@ fn plans_that_move_are_the_same_after_plan_actions_wrote_them() {
     for name in ["map", "loop", "saga", "failure-branch"] {
         let path = format!("{}/../../docs/examples/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read(path).expect("the example is there");
-        plans.push(read(document::read(&text, Format::Yaml, &Limits::default()).expect("it is YAML")).plan);
+        plans.push(read(document::parse_document(&text, Format::Yaml, &Limits::default()).expect("it is YAML")).plan);
     }
     for plan in &plans {
         let written = formats::export_plan(plan, &state);
@@ -165,7 +165,8 @@ fn tasks_without_ids_depend_on_each_other_by_number() {
 
 #[test]
 fn a_goal_of_the_form_subtasks_is_a_goal() {
-    let draft = document::read(SUBTASKS_GOAL.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON");
+    let draft =
+        document::parse_document(SUBTASKS_GOAL.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON");
     let converted = formats::convert_goal(draft, &Limits::default()).expect("it can be converted");
     assert_eq!(converted.format, Some(DocumentFormat::Subtasks));
     let goal = validate::goal(&converted.document, &Limits::default()).expect("it is a goal");
@@ -264,7 +265,7 @@ fn a_stream_of_steps_is_one_plan_with_its_end() {
     for other in ["{\"steps\": []}", "no stream", "{\"id\": \"a\"}\n{\"id\": \"b\"}", "{\"type\": \"step\"\n"] {
         assert_eq!(formats::join_stream(other), None, "{other}");
     }
-    let read = document::read(NODES_STREAM.as_bytes(), Format::Auto, &Limits::default());
+    let read = document::parse_document(NODES_STREAM.as_bytes(), Format::Auto, &Limits::default());
     assert_eq!(read, Ok(formats::join_stream(NODES_STREAM).expect("it is a stream").plan), "a document may be one");
 }
 
@@ -357,7 +358,7 @@ fn the_examples_match_the_schemas_of_their_forms() {
 #[test]
 fn a_workflow_is_a_goal_with_its_planning_and_execution() {
     let limits = Limits::default();
-    let workflow = document::read(WORKFLOW.as_bytes(), Format::Yaml, &limits).expect("it is YAML");
+    let workflow = document::parse_document(WORKFLOW.as_bytes(), Format::Yaml, &limits).expect("it is YAML");
     assert!(formats::is_workflow(&workflow) && formats::workflow_plan(&workflow).is_none());
     let converted = formats::convert_goal(workflow.clone(), &limits).expect("it can be converted");
     assert_eq!(converted.format, Some(DocumentFormat::Actions));

@@ -35,7 +35,7 @@ fn unknown_agents_and_actions_come_with_the_nearest_names() {
         {"id": "d", "agent": "travel", "action": "book", "inputs": {"flight": "x"},
          "fallback": {"agent_type": "trian"}},
     ]});
-    let catalogue = Catalogue::of(&agents()[..1]);
+    let catalogue = Catalogue::from_agents(&agents()[..1]);
     let issues = validate::validate_plan_by(&plan, &Limits::default(), &Rules::planned(&catalogue)).unwrap_err();
     assert_eq!(
         found(&issues),
@@ -53,7 +53,7 @@ fn unknown_agents_and_actions_come_with_the_nearest_names() {
 
 #[test]
 fn an_agent_that_nobody_serves_is_told_by_the_setting() {
-    let catalogue = Catalogue::of(&agents()).with_workers(&[worker("travel", false), worker("mail", true)]);
+    let catalogue = Catalogue::from_agents(&agents()).with_workers(&[worker("travel", false), worker("mail", true)]);
     let plan = json!([{"id": "a", "agent": "mail"}, {"id": "b", "agent": "mail"}, {"id": "c", "agent": "travel"}]);
     let checked = validate::validate_plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue)).unwrap();
     assert_eq!(found(checked.warnings()), [("NO_LIVE_WORKER", "/0/agent")]);
@@ -105,7 +105,7 @@ fn inputs_are_held_against_the_schema_and_expressions_stand_for_any_value() {
 /// Issues of inputs against an input schema, and the warnings when there are none.
 fn against(schema: Value, inputs: Value) -> Vec<(String, String)> {
     let card = json!({"agent_type": "x", "actions": [{"name": "do", "inputs": schema}]});
-    let catalogue = Catalogue::of(&[serde_json::from_value(card).unwrap()]);
+    let catalogue = Catalogue::from_agents(&[serde_json::from_value(card).unwrap()]);
     let plan = json!([{"id": "a", "agent": "x", "action": "do", "args": inputs}]);
     let checked = validate::validate_plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue));
     let issues = checked.map_or_else(|errors| errors, |checked| checked.warnings().to_vec());
@@ -200,7 +200,7 @@ fn a_models_plan_may_not_look_ahead_and_a_clients_may() {
     ]);
     let issues = judge(&plan).unwrap_err();
     assert_eq!(found(&issues), [("REF_LATER_STEP", "/0/args/x")]);
-    let catalogue = Catalogue::of(&agents());
+    let catalogue = Catalogue::from_agents(&agents());
     assert!(validate::validate_plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue)).is_ok());
 }
 
@@ -265,7 +265,7 @@ fn what_a_plan_would_take_is_held_against_budgets() {
         {"id": "b", "agent": "travel", "dependencies": ["a"]},
         {"id": "c", "agent": "mail", "estimates": {"seconds": 1}},
     ]});
-    let catalogue = Catalogue::of(&agents());
+    let catalogue = Catalogue::from_agents(&agents());
     let rules = Rules { budget: Budget { cost: Some(2.4), ..Budget::default() }, ..Rules::submitted(&catalogue) };
     let issues = validate::validate_plan_by(&plan, &Limits::default(), &rules).unwrap_err();
     assert_eq!(found(&issues), [("BUDGET_EXCEEDED", "/budget/seconds"), ("BUDGET_EXCEEDED", "/budget/cost")]);
@@ -291,7 +291,7 @@ impl Durations for Travelled {
 
 #[test]
 fn what_was_measured_comes_before_estimates_unless_it_differs_each_time() {
-    let catalogue = Catalogue::of(&agents()).with_durations(Travelled);
+    let catalogue = Catalogue::from_agents(&agents()).with_durations(Travelled);
     let take = |action: &str, estimates: serde_json::Value| {
         let plan = json!({"steps": [{"id": "a", "agent": "travel", "action": action, "estimates": estimates}]});
         let total = forecast(validate::validate_plan(&plan, &Limits::default()).unwrap().plan(), Some(&catalogue));
@@ -310,7 +310,7 @@ fn what_was_measured_comes_before_estimates_unless_it_differs_each_time() {
 
 #[test]
 fn policy_holds_for_whom_the_router_chooses() {
-    let catalogue = Catalogue::of(&agents());
+    let catalogue = Catalogue::from_agents(&agents());
     let policy = Policy { allow: vec!["mail".into()], approve: vec!["mail/send*".into()], ..Policy::default() };
     let rules = Rules { policy: &policy, ..Rules::submitted(&catalogue) };
     let open = json!({"steps": [{"id": "a", "agent_type": "auto", "description": "write to Ann"}]});
@@ -334,7 +334,7 @@ fn policy_holds_for_whom_the_router_chooses() {
 
 #[test]
 fn policy_forbids_and_asks() {
-    let catalogue = Catalogue::of(&agents());
+    let catalogue = Catalogue::from_agents(&agents());
     let policy = Policy { deny: vec!["*/book".into()], approve: vec!["mail/*".into()], ..Policy::default() };
     let rules = Rules { policy: &policy, ..Rules::submitted(&catalogue) };
     let denied = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"flight": "x"}}]);
@@ -352,7 +352,7 @@ fn policy_forbids_and_asks() {
 fn a_schema_that_is_none_and_inputs_that_are_one_expression_stop_nobody() {
     let mut broken = agents();
     broken[0].actions[1].inputs = Some(json!({"type": "nonsense", "$ref": "http://127.0.0.1:1/x"}).into());
-    let catalogue = Catalogue::of(&broken);
+    let catalogue = Catalogue::from_agents(&broken);
     let plan = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"x": 1}}]);
     assert!(validate::validate_plan_by(&plan, &Limits::default(), &Rules::planned(&catalogue)).is_ok());
     let open = json!([{"id": "a", "agent": "mail"},
@@ -361,7 +361,7 @@ fn a_schema_that_is_none_and_inputs_that_are_one_expression_stop_nobody() {
 }
 
 fn judge(plan: &Value) -> Result<ValidPlan, Vec<Issue>> {
-    let catalogue = Catalogue::of(&agents());
+    let catalogue = Catalogue::from_agents(&agents());
     validate::validate_plan_by(plan, &Limits::default(), &Rules::planned(&catalogue))
 }
 

@@ -97,7 +97,7 @@ proptest! {
     fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200), text in "[\\[\\]{}:,\"'a-z0-9&*!<>|\n -]{0,80}") {
         for format in [Format::Json, Format::Yaml, Format::Auto] {
             for input in [bytes.as_slice(), text.as_bytes()] {
-                if let Err(issues) = document::read(input, format, &Limits::default()) {
+                if let Err(issues) = document::parse_document(input, format, &Limits::default()) {
                     prop_assert!(!issues.is_empty());
                 }
             }
@@ -122,9 +122,9 @@ proptest! {
     #[test]
     fn json_reads_the_same_as_json_and_as_yaml(value in anything()) {
         let text = value.to_string();
-        prop_assert_eq!(document::read(text.as_bytes(), Format::Json, &Limits::default()).unwrap(), value.clone());
+        prop_assert_eq!(document::parse_document(text.as_bytes(), Format::Json, &Limits::default()).unwrap(), value.clone());
         let yaml = serde_yaml_ng::to_string(&value).unwrap();
-        prop_assert_eq!(document::read(yaml.as_bytes(), Format::Yaml, &Limits::default()).unwrap(), value);
+        prop_assert_eq!(document::parse_document(yaml.as_bytes(), Format::Yaml, &Limits::default()).unwrap(), value);
     }
 }
 
@@ -159,11 +159,11 @@ fn returns(plan: &Plan, turn: usize) -> Result<(), TestCaseError> {
         "goal": {"description": "Do it", "success_criteria": ["It is done"]}, "steps": steps,
     }))
     .unwrap();
-    let written = formats::export_plan(plan, &ExportState::of(&view));
+    let written = formats::export_plan(plan, &ExportState::from_view(&view));
     let schema = jsonschema::validator_for(&formats::format_schema(DocumentFormat::Actions)).unwrap();
     prop_assert!(schema.is_valid(&written), "{}", written);
     let text = written.to_string();
-    let read = document::read(text.as_bytes(), Format::Json, &Limits::default()).unwrap();
+    let read = document::parse_document(text.as_bytes(), Format::Json, &Limits::default()).unwrap();
     let converted = formats::convert_plan(read, &Limits::default()).unwrap();
     prop_assert_eq!(converted.format, Some(DocumentFormat::Actions), "{}", text);
     match validate::validate_plan(&converted.document, &Limits::default()) {

@@ -35,7 +35,7 @@ fn declared_outputs_that_no_dependent_reads_are_noted_once_and_only_against_a_ca
     ]});
     assert_eq!(told(&plan), [""; 0]);
     let web: Agent = serde_json::from_value(json!({"agent_type": "web"})).expect("it is an agent");
-    let catalogue = Catalogue::of(&[web]);
+    let catalogue = Catalogue::from_agents(&[web]);
     let rules = Rules::submitted(&catalogue);
     let valid = validate_plan_by(&plan, &Limits::default(), &rules).expect("they are warnings");
     let unread: Vec<_> = valid.warnings().iter().filter(|issue| issue.code == "UNREAD_OUTPUTS").collect();
@@ -46,7 +46,7 @@ fn declared_outputs_that_no_dependent_reads_are_noted_once_and_only_against_a_ca
 #[test]
 fn steps_that_differ_in_one_literal_could_be_a_map() {
     let web: Agent = serde_json::from_value(json!({"agent_type": "web"})).expect("it is an agent");
-    let catalogue = Catalogue::of(&[web]);
+    let catalogue = Catalogue::from_agents(&[web]);
     let unrolled = |count: usize, inputs: &dyn Fn(usize) -> Value| {
         let step =
             |n: usize| json!({"id": format!("s{n}"), "agent_type": "web", "action": "search", "inputs": inputs(n)});

@@ -227,7 +227,7 @@ impl Planner for AgentPlanner {
 /// Reads, repairs and validates an answer; else the draft and what is wrong with it.
 fn draft_of(outputs: &Json, request: &PlanRequest, repairs: &mut Vec<Edit>) -> Result<ValidPlan, (Value, Vec<Issue>)> {
     let actions = ToolShortlist { agents: request.agents.clone(), left_out: 0 }.catalogue();
-    match parse_answer::plan(&text_of(outputs), &actions, false, DraftKind::Answer) {
+    match parse_answer::parse_plan_answer(&text_of(outputs), &actions, false, DraftKind::Answer) {
         ParsedAnswer::Complete { value, edits, .. } => {
             let catalogue = planned_rules::catalogue(request);
             let rules = planned_rules::rules(&catalogue, request);

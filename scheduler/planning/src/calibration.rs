@@ -74,7 +74,7 @@ impl ConfidenceCalibration {
     }
 
     /// How likely a plan is to complete that `planner` is `said` sure of.
-    pub fn of(&self, planner: &str, said: f64) -> f64 {
+    pub fn completion_probability(&self, planner: &str, said: f64) -> f64 {
         let mut histories = self.histories();
         let PlannerHistories { planners, all } = &mut *histories;
         if self.plans_min == 0 || all.samples.len() < self.plans_min {
@@ -290,31 +290,31 @@ mod tests {
         for n in 0..19 {
             confidences.observe("llm", 0.75, n % 3 == 0);
         }
-        assert!((confidences.of("llm", 0.75) - 0.75).abs() < 1e-9, "19 plans are too few");
+        assert!((confidences.completion_probability("llm", 0.75) - 0.75).abs() < 1e-9, "19 plans are too few");
         confidences.observe("llm", 0.75, false);
-        let corrected = confidences.of("llm", 0.75);
+        let corrected = confidences.completion_probability("llm", 0.75);
         assert!((0.3..0.5).contains(&corrected), "{corrected}: seven of twenty completed");
         assert_eq!(confidences.outcomes().len(), 20);
         let never = ConfidenceCalibration::new(0);
         (0..100).for_each(|_| never.observe("llm", 0.75, false));
-        assert!((never.of("llm", 0.75) - 0.75).abs() < 1e-9);
+        assert!((never.completion_probability("llm", 0.75) - 0.75).abs() < 1e-9);
     }
 
     #[test]
     fn below_the_least_number_of_plans_a_planner_is_drawn_to_the_curve_of_all() {
         let confidences = ConfidenceCalibration::new(50);
         (0..100).for_each(|n| confidences.observe("large", 0.75, n % 4 == 0));
-        let all = confidences.of("large", 0.75);
-        let unknown = confidences.of("new", 0.75);
+        let all = confidences.completion_probability("large", 0.75);
+        let unknown = confidences.completion_probability("new", 0.75);
         assert!((unknown - all).abs() < 0.1, "{unknown} {all}: no plan of `new` has ended");
         (0..40).for_each(|_| confidences.observe("new", 0.75, true));
-        let better = confidences.of("new", 0.75);
+        let better = confidences.completion_probability("new", 0.75);
         assert!(unknown + 0.2 < better && better < 1.0, "{better}: all of 40 completed");
         (0..10).for_each(|_| confidences.observe("new", 0.75, true));
-        assert!(confidences.of("new", 0.75) > 0.85, "its own plans are enough");
+        assert!(confidences.completion_probability("new", 0.75) > 0.85, "its own plans are enough");
         let few = ConfidenceCalibration::new(50);
         (0..49).for_each(|_| few.observe("large", 0.75, false));
-        assert!((few.of("large", 0.75) - 0.75).abs() < 1e-9, "all plans are too few");
+        assert!((few.completion_probability("large", 0.75) - 0.75).abs() < 1e-9, "all plans are too few");
     }
 
     #[test]

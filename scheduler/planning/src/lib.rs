@@ -192,7 +192,7 @@ pub struct Terms {
 impl Terms {
     /// The agents and workers that plans are validated against.
     pub fn catalogue(&self, agents: &[Agent]) -> Catalogue {
-        Catalogue::of(agents).with_workers(&self.workers)
+        Catalogue::from_agents(agents).with_workers(&self.workers)
     }
 }
 

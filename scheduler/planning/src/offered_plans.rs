@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn repaired(draft: Value) -> RepairedDraft {
-        let catalogue = Catalogue::of(&[Agent::named("a".into())]);
+        let catalogue = Catalogue::from_agents(&[Agent::named("a".into())]);
         let requires = Requirements { dependencies: true, fallbacks: false };
         let rules = Rules { steps_max: Some(1), requires, ..Rules::planned(&catalogue) };
         offered().repair(draft, |draft| repair_list(draft, &Limits::default(), &rules))

@@ -14,7 +14,7 @@ pub struct ReplanContext<'a> {
 
 impl<'a> ReplanContext<'a> {
     pub fn new(request: &'a ReviseRequest) -> Self {
-        Self { request, catalogue: Catalogue::of(&request.agents) }
+        Self { request, catalogue: Catalogue::from_agents(&request.agents) }
     }
 
     pub(crate) fn situation(&self) -> &Situation {

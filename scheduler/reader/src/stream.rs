@@ -163,7 +163,7 @@ impl Stream {
         let (from, left) =
             (state.pos.max(state.scanned), WorkBudget::half_for_text(&self.text).left().saturating_sub(self.work));
         let mut parser = Parser::new(&self.text, state.renewed().within(left));
-        let stop = parser.run();
+        let stop = parser.parse_to_end();
         let state = parser.into_state();
         self.work += state.spent(from) + TOKEN;
         match stop {

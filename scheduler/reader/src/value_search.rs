@@ -164,7 +164,7 @@ impl ValueSearch<'_> {
             Stop::Wrong(_) => {
                 let left = self.budget.left();
                 let mut parser = Parser::new(self.text, ParserState::new(at, true, self.limits).within(left));
-                let stop = parser.run();
+                let stop = parser.parse_to_end();
                 let state = parser.into_state();
                 self.budget.spend(state.spent(at) + START);
                 (stop, state)
@@ -202,12 +202,12 @@ impl ValueSearch<'_> {
 /// Reads plainly; when the text turns out to be Python, with Python's escapes.
 pub(crate) fn plain(text: &str, at: usize, limits: &ReaderLimits, budget: &WorkBudget) -> (Stop, ParserState) {
     let mut parser = Parser::new(text, ParserState::new(at, false, limits).within(budget.left()));
-    let stop = parser.run();
+    let stop = parser.parse_to_end();
     let state = parser.into_state();
     budget.spend(state.spent(at) + START);
     if stop == Stop::Done && state.met.solidus && state.dialect == EscapeDialect::Python {
         let mut parser = Parser::new(text, ParserState::new(at, false, limits).within(budget.left()).python());
-        let stop = parser.run();
+        let stop = parser.parse_to_end();
         let state = parser.into_state();
         budget.spend(state.spent(at) + START);
         return (stop, state);

@@ -85,7 +85,7 @@ fn literal(text: &str, at: usize, limits: &ReaderLimits, budget: &WorkBudget) ->
     let node = match text.as_bytes().get(at)? {
         b'"' | b'\'' | b'[' | b'{' => {
             let mut parser = Parser::new(text, ParserState::new(at, false, limits).within(budget.left()).python());
-            let stop = parser.run();
+            let stop = parser.parse_to_end();
             let state = parser.into_state();
             budget.spend(state.spent(at));
             state.root.filter(|_| stop == Stop::Done && state.edits.guesses == 0)?

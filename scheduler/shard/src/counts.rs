@@ -32,7 +32,7 @@ pub struct ShardCounts {
 
 impl ShardCounts {
     /// Counts one plan.
-    pub fn plan(&mut self, status: PlanStatus, updated_ms: u64) {
+    pub fn count_status(&mut self, status: PlanStatus, updated_ms: u64) {
         if let Some(at) = STATES.iter().position(|state| *state == status) {
             let (count, oldest_ms) = &mut self.plans[at];
             *count += 1;

@@ -37,7 +37,7 @@ impl ParkedPlan {
     }
 
     fn count(&self, counts: &mut ShardCounts) {
-        counts.plan(self.status, u64::from(self.updated_s) * 1_000);
+        counts.count_status(self.status, u64::from(self.updated_s) * 1_000);
         counts.wait((self.waits.0.into(), self.waits.1.into()));
     }
 }

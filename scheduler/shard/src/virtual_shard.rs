@@ -317,7 +317,7 @@ impl VirtualShard {
         self.payloads.extend(inputs.into_iter().map(stored));
         let changed: Vec<usize> = sealed.events.iter_mut().map(|events| self.keep(events)).collect();
         for action in self.state.finish_commit(sealed) {
-            self.run(action);
+            self.run_action(action);
         }
         for member in changed {
             let Member { id, log, away } = &mut self.members[member];
@@ -343,10 +343,12 @@ impl VirtualShard {
         member
     }
 
-    fn run(&mut self, action: PostCommit) {
+    fn run_action(&mut self, action: PostCommit) {
         match action {
-            PostCommit::Plan { plan, .. } => self.plan(&plan, 0, None),
-            PostCommit::Revise { state, revision, request } => self.plan(state.id(), revision, Some(request)),
+            PostCommit::Plan { plan, .. } => self.request_planning(&plan, 0, None),
+            PostCommit::Revise { state, revision, request } => {
+                self.request_planning(state.id(), revision, Some(request));
+            }
             PostCommit::CacheGet { plan, step, key } => {
                 let cached = self.cache.get(&key).filter(|(until_ms, _)| *until_ms > self.now_ms());
                 let outputs = cached.map(|(_, outputs)| outputs.clone());
@@ -387,7 +389,7 @@ impl VirtualShard {
         }
     }
 
-    fn plan(&mut self, plan: &PlanId, revision: u32, request: Option<u32>) {
+    fn request_planning(&mut self, plan: &PlanId, revision: u32, request: Option<u32>) {
         let member = self.member(plan).expect("its events were kept");
         self.planning.push_back(PlanningRequest { member, revision, request });
     }

@@ -207,7 +207,7 @@ pub(crate) async fn execute(
 }
 
 fn document(state: &PlanState) -> Value {
-    formats::export_plan(&state.live_plan(), &ExportState::of(&state.view(true)))
+    formats::export_plan(&state.live_plan(), &ExportState::from_view(&state.view(true)))
 }
 
 async fn require_plan(api: &Api, principal: &Principal, id: &str) -> Result<(), ApiError> {

@@ -69,14 +69,14 @@ impl BodyReader {
             return Err(Problem::new(ErrorCode::NotReady, detail).into());
         };
         let bytes_max = SMALL_BYTES_MAX.min(self.limits.bytes_max);
-        Ok(read(parts, body, BodyLimits { bytes_max, named, ..self.limits }).await?)
+        Ok(read_within_limits(parts, body, BodyLimits { bytes_max, named, ..self.limits }).await?)
     }
 
     /// Reads the body of a callback whose token is right.
     pub(super) async fn read_report(&self, parts: &Parts, body: Body) -> Result<Bytes, ApiError> {
         let named = "`outputs` has at most `limits.inline_bytes_max`";
         let limits = BodyLimits { bytes_max: self.report_bytes_max, named, ..self.limits };
-        Ok(read(parts, body, limits).await?)
+        Ok(read_within_limits(parts, body, limits).await?)
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn read_body(State(reader): State<BodyReader>, request: Request
     let whole = if is_stranger {
         reader.read_small(&parts, body, "this address needs no credentials").await
     } else {
-        read(&parts, body, reader.limits).await.map_err(ApiError)
+        read_within_limits(&parts, body, reader.limits).await.map_err(ApiError)
     };
     match whole {
         Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
@@ -99,7 +99,7 @@ pub(super) async fn read_body(State(reader): State<BodyReader>, request: Request
     }
 }
 
-async fn read(parts: &Parts, body: Body, limits: BodyLimits) -> Result<Bytes, Problem> {
+async fn read_within_limits(parts: &Parts, body: Body, limits: BodyLimits) -> Result<Bytes, Problem> {
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let length = length.unwrap_or(0);
     // Clients that ask first, and bodies far above the limit, are rejected immediately.

@@ -98,10 +98,9 @@ fn selection(verb: BulkVerb, body: &BulkBody) -> Result<(PlanFilter, Option<List
     }
     let search = body.q.as_deref().map(PlanSearch::parse).transpose();
     let search = search.map_err(|(detail, hint)| invalid(format!("{detail}; {hint}")))?;
-    let cursor = body
-        .cursor
-        .as_deref()
-        .map(|text| ListCursor::read(text).ok_or_else(|| invalid(format!("`cursor` is `{}`", response::shown(text)))));
+    let cursor = body.cursor.as_deref().map(|text| {
+        ListCursor::from_text(text).ok_or_else(|| invalid(format!("`cursor` is `{}`", response::shown(text))))
+    });
     let filter = PlanFilter {
         statuses: Some(statuses),
         with_failures: false,

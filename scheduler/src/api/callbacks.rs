@@ -89,7 +89,7 @@ pub(crate) async fn report(
             Err(refusal) => return Ok(refusal.into_response()),
         }
     };
-    take(&api, attempt, &state, report).await
+    deliver_report(&api, attempt, &state, report).await
 }
 
 /// The plan of an attempt, if the token is that of the attempt.
@@ -118,7 +118,7 @@ async fn find_plan(
 }
 
 /// Gives the report to the plan.
-async fn take(
+async fn deliver_report(
     api: &Api,
     attempt: CallbackAttempt,
     state: &PlanState,
@@ -127,7 +127,7 @@ async fn take(
     let CallbackAttempt { plan, step, number } = attempt;
     let CallbackBody { token: _, outputs, error, cost, tokens } = body;
     let report = CallbackReport { outputs, error, cost, tokens };
-    check(api, &report)?;
+    check_callback(api, &report)?;
     let known = state.step_index(&step).and_then(|i| state.received_callback(i, number));
     if let Some(known) = known
         && known != report.digest()
@@ -154,7 +154,7 @@ fn ended(problem: Problem, state: &PlanState) -> ApiError {
 }
 
 /// Refuses a report that no log can keep.
-fn check(api: &Api, report: &CallbackReport) -> Result<(), ApiError> {
+fn check_callback(api: &Api, report: &CallbackReport) -> Result<(), ApiError> {
     let invalid = |detail: String| ApiError(Problem::new(ErrorCode::InvalidRequest, detail));
     let limits = &api.scheduler.settings.limits;
     let outputs = match (&report.outputs, &report.error) {

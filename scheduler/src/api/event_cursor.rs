@@ -15,9 +15,9 @@ pub(super) enum PageCursor {
 }
 
 impl PageCursor {
-    pub fn read(text: &str) -> Option<Self> {
+    pub fn from_text(text: &str) -> Option<Self> {
         let older = archived_events::read_cursor(text).map(Self::Older);
-        older.or_else(|| SearchCursor::read(text).map(Self::Live))
+        older.or_else(|| SearchCursor::from_text(text).map(Self::Live))
     }
 
     pub fn write(&self) -> String {
@@ -45,7 +45,7 @@ pub(super) struct SearchCursor {
 }
 
 impl SearchCursor {
-    pub fn read(text: &str) -> Option<Self> {
+    pub fn from_text(text: &str) -> Option<Self> {
         let mut parts = text.split(':');
         let cursor = Self {
             changed_ms: parts.next()?.parse().ok()?,

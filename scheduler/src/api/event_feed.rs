@@ -54,7 +54,7 @@ pub(crate) async fn list(
     let mut place = match headers.get("last-event-id") {
         None => FeedPlace { since_ms: query.since_ms.unwrap_or(now_ms), plan: None },
         Some(value) => {
-            let place = value.to_str().ok().and_then(FeedPlace::read);
+            let place = value.to_str().ok().and_then(FeedPlace::from_text);
             place.ok_or_else(|| {
                 Problem::new(ErrorCode::InvalidEventId, "`Last-Event-ID` must be the id of an event of this stream")
             })?
@@ -88,7 +88,7 @@ struct FeedPlace {
 }
 
 impl FeedPlace {
-    fn read(text: &str) -> Option<Self> {
+    fn from_text(text: &str) -> Option<Self> {
         let mut parts = text.split(':');
         let since_ms = parts.next()?.parse().ok()?;
         let plan = PlanId::from(parts.next()?);
@@ -200,7 +200,7 @@ impl EventFeed {
             if !self.sees(&plan).await? {
                 continue;
             }
-            self.is_behind |= self.read(&plan, changed_ms, &mut found).await?;
+            self.is_behind |= self.read_rest(&plan, changed_ms, &mut found).await?;
         }
         // Stable: the events of a plan stay in order even if a clock went back.
         found.sort_by_key(|(_, record)| record.time_ms);
@@ -253,7 +253,7 @@ impl EventFeed {
     }
 
     /// Reads the rest of a log, and says whether some of it is left.
-    async fn read(
+    async fn read_rest(
         &mut self,
         plan: &PlanId,
         changed_ms: u64,
@@ -332,10 +332,10 @@ mod tests {
     #[test]
     fn a_place_is_read_as_it_is_written() {
         let place = FeedPlace { since_ms: 7, plan: Some(("p0-0000000000000000".into(), 3)) };
-        assert_eq!(FeedPlace::read("7:p0-0000000000000000:3"), Some(place));
+        assert_eq!(FeedPlace::from_text("7:p0-0000000000000000:3"), Some(place));
         for wrong in ["", "7", "7:x:3", "7:p0-0000000000000000", "7:p0-0000000000000000:3:4", "x:p0-0000000000000000:3"]
         {
-            assert_eq!(FeedPlace::read(wrong), None, "{wrong}");
+            assert_eq!(FeedPlace::from_text(wrong), None, "{wrong}");
         }
     }
 

@@ -104,7 +104,7 @@ impl Parameters for LogsQuery {
 
     fn parse(given: &mut RawParameters) -> Self {
         let cursor = |text: &str| {
-            PageCursor::read(text).ok_or_else(|| {
+            PageCursor::from_text(text).ok_or_else(|| {
                 (format!("`{}` is no `next` of an answer", response::shown(text)), "start without it".to_owned())
             })
         };

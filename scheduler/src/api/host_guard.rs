@@ -34,7 +34,7 @@ impl HostGuard {
         Self { hosts: (is_private || !hosts.is_empty()).then_some(hosts), origins }
     }
 
-    fn check(&self, request: &Request) -> Result<(), Problem> {
+    fn check_request_host(&self, request: &Request) -> Result<(), Problem> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
         let named = hosts.next().map(|host| host.to_str().unwrap_or_default());
         if hosts.next().is_some() {
@@ -72,7 +72,7 @@ impl HostGuard {
 
 /// Passes allowed requests on.
 pub(super) async fn check_host(State(guard): State<Arc<HostGuard>>, request: Request, next: Next) -> Response {
-    match guard.check(&request) {
+    match guard.check_request_host(&request) {
         Ok(()) => next.run(request).await,
         Err(problem) => ApiError(problem).into_response(),
     }
@@ -99,7 +99,7 @@ mod tests {
             request = request.header("Origin", origin);
         }
         let request = request.body(Body::empty()).expect("it is a request");
-        guard.check(&request).err().map(|problem| problem.code)
+        guard.check_request_host(&request).err().map(|problem| problem.code)
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         for hosts in [&[][..], &["localhost", "localhost"][..]] {
             let request =
                 hosts.iter().fold(Request::builder().uri("/v1/plans"), |made, host| made.header("Host", *host));
-            let refused = guard.check(&request.body(Body::empty()).expect("it is a request")).err();
+            let refused = guard.check_request_host(&request.body(Body::empty()).expect("it is a request")).err();
             assert_eq!(refused.map(|problem| problem.code), Some(ErrorCode::InvalidRequest), "{hosts:?}");
         }
     }

@@ -151,7 +151,7 @@ pub(crate) async fn serve(
         .layer(middleware::from_fn(error_responses::convert_errors))
         .layer(CompressionLayer::new().compress_when(is_compressed()))
         .with_state(api);
-    serve::serve_on_thread(HttpServer::of(&scheduler), listener, router, tls).await;
+    serve::serve_on_thread(HttpServer::from_scheduler(&scheduler), listener, router, tls).await;
 }
 
 /// Events are sent one by one, so a stream of them is not compressed.

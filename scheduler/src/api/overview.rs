@@ -114,7 +114,7 @@ struct CensusEntry {
 }
 
 impl CensusEntry {
-    fn of(summary: PlanSummary, changed_ms: u64, now_ms: u64) -> Self {
+    fn from_summary(summary: PlanSummary, changed_ms: u64, now_ms: u64) -> Self {
         let has_failed = has_failed(&summary);
         let PlanSummary { namespace, status, waits, .. } = summary;
         let (waits, due_at) = waits.map_or((0, None), |waits| (waits.count, waits.due_at));
@@ -140,7 +140,7 @@ impl Census {
             }
             let fields = api.scheduler.plans.summary(&plan).await?;
             let summary = PlanSummary::from_fields(plan.clone(), &fields);
-            Ok::<_, BrokerError>(summary.map(|summary| (plan, CensusEntry::of(summary, changed_ms, now_ms))))
+            Ok::<_, BrokerError>(summary.map(|summary| (plan, CensusEntry::from_summary(summary, changed_ms, now_ms))))
         };
         let found: Vec<Option<(PlanId, CensusEntry)>> =
             stream::iter(listed.into_iter().map(read)).buffer_unordered(AT_ONCE).try_collect().await?;

@@ -47,7 +47,7 @@ impl<'a> PayloadFill<'a> {
         });
         let mut contents = BTreeMap::new();
         for key in keys {
-            if let Some(content) = self.read(&key).await? {
+            if let Some(content) = self.read_payload(&key).await? {
                 contents.insert(key, content);
             }
         }
@@ -65,7 +65,7 @@ impl<'a> PayloadFill<'a> {
         Ok(())
     }
 
-    async fn read(&mut self, key: &str) -> Result<Option<Value>, ApiError> {
+    async fn read_payload(&mut self, key: &str) -> Result<Option<Value>, ApiError> {
         if self.payloads_left == 0 {
             return Ok(None);
         }

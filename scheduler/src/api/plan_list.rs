@@ -57,7 +57,7 @@ impl Parameters for ListQuery {
     fn parse(given: &mut RawParameters) -> Self {
         let limit = given.number("limit", 1..=PAGE_MAX);
         let cursor = given.value("cursor", |text| {
-            ListCursor::read(text)
+            ListCursor::from_text(text)
                 .ok_or_else(|| (format!("`cursor` is `{}`", shown(text)), "give the `next` of the page before".into()))
         });
         let status = given.status("status", PlanStatus::ALL);
@@ -78,7 +78,7 @@ pub(super) struct ListCursor {
 
 impl ListCursor {
     /// `<milliseconds>:<plan>`, the last plan of the page before; without a plan, all of that millisecond come before.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(super) fn from_text(text: &str) -> Option<Self> {
         let (changed_ms, plan) = text.split_once(':')?;
         let plan = PlanId::from(plan);
         if !plan.as_str().is_empty() {

@@ -81,12 +81,12 @@ impl RawParameters {
             }
         };
         for (name, value) in pairs {
-            given.take(name, value, names);
+            given.add_parameter(name, value, names);
         }
         given
     }
 
-    fn take(&mut self, name: String, value: String, names: &[&str]) {
+    fn add_parameter(&mut self, name: String, value: String, names: &[&str]) {
         let is_new = !self.values.contains_key(&name);
         if !names.contains(&name.as_str()) {
             let hint = match names {

@@ -107,7 +107,7 @@ async fn run_request(
 
 impl HttpServer {
     /// A server that ends with its scheduler.
-    pub(crate) fn of(scheduler: &Scheduler) -> Self {
+    pub(crate) fn from_scheduler(scheduler: &Scheduler) -> Self {
         Self::new(&scheduler.settings.api, &scheduler.loops)
     }
 

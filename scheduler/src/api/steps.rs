@@ -59,7 +59,7 @@ pub(crate) async fn act(
         return view(&api, &id, name).await;
     }
     let because: StepVerbBody = response::parse_json(&body)?;
-    check(&because, api.scheduler.settings.limits.payload_bytes_max)?;
+    check_lengths(&because, api.scheduler.settings.limits.payload_bytes_max)?;
     let (step, reason) = (StepId::from(name), because.reason);
     let verb = match verb {
         "retry" => retry(&api, &id, step, reason).await?,
@@ -101,7 +101,7 @@ fn explain_retry(ApiError(mut problem): ApiError, plan: &str) -> ApiError {
     ApiError(problem)
 }
 
-fn check(because: &StepVerbBody, payload_bytes_max: usize) -> Result<(), ApiError> {
+fn check_lengths(because: &StepVerbBody, payload_bytes_max: usize) -> Result<(), ApiError> {
     let outputs = because.outputs.as_ref().map_or(0, |outputs| outputs.text().len());
     let too_large = [("outputs", outputs, payload_bytes_max), ("reason", because.reason.len(), REASON_BYTES_MAX)]
         .into_iter()

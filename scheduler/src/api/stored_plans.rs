@@ -93,7 +93,7 @@ pub(crate) async fn act(
     let body = response::body(body)?;
     let (plan, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
     match verb {
-        "run" => run(&api, &principal, &headers, &parse_ref(plan)?, body).await,
+        "run" => submit_stored_plan(&api, &principal, &headers, &parse_ref(plan)?, body).await,
         "retire" => retire(&api, &principal, &parse_ref(plan)?, &body).await,
         verb => Err(unknown_verb(verb, "run, retire")),
     }
@@ -164,7 +164,7 @@ async fn check_document(
     .await
 }
 
-async fn run(
+async fn submit_stored_plan(
     api: &Api,
     principal: &Principal,
     headers: &HeaderMap,

@@ -256,7 +256,7 @@ impl Archiver {
             state = folded;
             let mut part = PlanPart { plan: plan.clone(), changed_ms, is_first, events, blobs: Vec::new(), end };
             for key in payloads.unseen(&part.events) {
-                let Some(blob) = payloads.read(broker.as_ref(), &plan, key).await? else { continue };
+                let Some(blob) = payloads.read_payload(broker.as_ref(), &plan, key).await? else { continue };
                 pending.bytes += blob.content.len();
                 part.blobs.push(blob);
                 if pending.bytes >= BATCH_BYTES {

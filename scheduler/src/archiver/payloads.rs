@@ -45,7 +45,7 @@ impl PlanPayloads {
     }
 
     /// The payload under the key. `None` if it is of another plan, has expired, is no JSON, or does not fit into what is left of the limit.
-    pub(super) async fn read(
+    pub(super) async fn read_payload(
         &mut self,
         broker: &dyn Broker,
         plan: &PlanId,
@@ -116,12 +116,12 @@ mod tests {
         assert_eq!(payloads.unseen(&events), [""; 0]);
         let mut read = Vec::new();
         for key in found {
-            read.extend(payloads.read(broker.as_ref(), &plan, key).await.expect("the store answers"));
+            read.extend(payloads.read_payload(broker.as_ref(), &plan, key).await.expect("the store answers"));
         }
         let contents: Vec<&str> = read.iter().map(|blob| blob.content.as_str()).collect();
         assert_eq!(contents, ["[1,2]", "7"], "six bytes, of JSON that is there and belongs to the plan");
         assert!(
-            payloads.read(broker.as_ref(), &plan, key("a")).await.expect("the store answers").is_none(),
+            payloads.read_payload(broker.as_ref(), &plan, key("a")).await.expect("the store answers").is_none(),
             "the limit is reached"
         );
     }

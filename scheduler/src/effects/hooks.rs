@@ -65,7 +65,7 @@ fn ruling_of(ruling: Ruling) -> (HookRuling, String) {
 /// The plan that a hook returned, validated and routed as a submitted one.
 fn changed_plan(scheduler: &Scheduler, document: &Value) -> Result<Planned, Vec<Issue>> {
     let limits = &scheduler.settings.limits;
-    let draft = document::read(document.to_string().as_bytes(), Format::Auto, limits)?;
+    let draft = document::parse_document(document.to_string().as_bytes(), Format::Auto, limits)?;
     let live = scheduler.directory.live();
     let rules = Rules { policy: &scheduler.policy, live: live.as_deref(), ..Rules::default() };
     let valid = validate::validate_plan_by(&draft, limits, &rules)?;

@@ -20,7 +20,7 @@ mod result_cache;
 pub(crate) use hooks::ask_hooks;
 pub(crate) use payloads::load_payloads;
 use payloads::show_payloads;
-pub(crate) use planning::{judge, plan, propose, revise};
+pub(crate) use planning::{ask_planners, judge, propose, revise};
 pub(crate) use result_cache::{cache_get, cache_put};
 
 /// Writes the updates of one turn. A failed update does not stop the others, except that submissions are acknowledged

@@ -66,7 +66,7 @@ async fn load(scheduler: &Scheduler, plan: &PlanId, needed: NeededPayload) -> Lo
     let NeededPayload { path, key, .. } = needed;
     let mut wait = WAIT_MIN;
     loop {
-        match read(scheduler, plan, &path, &key).await {
+        match load_payload(scheduler, plan, &path, &key).await {
             Ok(loaded) => return (key, loaded),
             Err(error) => {
                 tracing::warn!(plan_id = %plan, "a payload of plan {plan} cannot be read yet: {error}");
@@ -78,7 +78,7 @@ async fn load(scheduler: &Scheduler, plan: &PlanId, needed: NeededPayload) -> Lo
 }
 
 /// The outer error is the store's, the inner one says why there is no such payload.
-async fn read(
+async fn load_payload(
     scheduler: &Scheduler,
     plan: &PlanId,
     path: &str,

@@ -32,7 +32,7 @@ const PANICKED: &str = "a planner panicked: please report this bug";
 /// - `depth`: number of plans that contain it.
 /// - `call_log`: records model calls.
 /// - `sink`: receives steps that may run while the rest is written.
-pub(crate) async fn plan(
+pub(crate) async fn ask_planners(
     scheduler: &Scheduler,
     plan: &str,
     goal: Goal,
@@ -56,7 +56,7 @@ pub(crate) async fn plan(
         if may_begin && request.goal.execution.is_default() {
             planners.stream(&request, &sink).await
         } else {
-            planners.plan(&request).await.map(|planned| StreamOutcome::Whole(Box::new(planned)))
+            planners.plan_goal(&request).await.map(|planned| StreamOutcome::Whole(Box::new(planned)))
         }
     };
     let begin = async |planned: Planned| {
@@ -101,7 +101,7 @@ pub(crate) async fn propose(scheduler: &Scheduler, goal: Goal, call_log: CallLog
     };
     let request = PlanRequest { call_log, ..request(scheduler, goal, 0).await };
     let request = scheduler.planners.read_goal(request).await;
-    scheduler.planners.plan(&request).await.map_err(refused)
+    scheduler.planners.plan_goal(&request).await.map_err(refused)
 }
 
 async fn request(scheduler: &Scheduler, goal: Goal, revision: u32) -> PlanRequest {

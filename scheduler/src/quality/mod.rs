@@ -39,7 +39,7 @@ pub(crate) struct QualitySums {
 impl QualitySums {
     /// Adds a plan that ended.
     pub(crate) fn add(&mut self, state: &PlanState, sample: PlanSample) {
-        let figures = PlanFigures::of(state);
+        let figures = PlanFigures::from_state(state);
         self.plans += 1;
         self.answers.add(sample.answers);
         self.figures.steps.add(figures.steps);

@@ -26,7 +26,7 @@ pub(super) struct ModelFigures {
 }
 
 impl ModelFiguresByName {
-    pub(super) fn of(&mut self, model: &str) -> &mut ModelFigures {
+    pub(super) fn of_model(&mut self, model: &str) -> &mut ModelFigures {
         let is_full = self.0.len() >= MODELS_MAX && !self.0.contains_key(model);
         self.0.entry(if is_full { "other" } else { model }.to_owned()).or_default()
     }
@@ -39,7 +39,7 @@ impl ModelFiguresByName {
         for round in rounds {
             for attempt in round["attempts"].as_array().into_iter().flatten() {
                 let Some(name) = attempt["model"].as_str() else { continue };
-                let figures = self.of(name);
+                let figures = self.of_model(name);
                 let is_answer = attempt["error"].is_null();
                 figures.answered.count(is_answer);
                 figures.cost += attempt["cost"].as_f64().unwrap_or(0.0);
@@ -48,7 +48,7 @@ impl ModelFiguresByName {
                 }
             }
             let (Some(model), Some(outcome)) = (round["model"].as_str(), round["outcome"].as_str()) else { continue };
-            let figures = self.of(model);
+            let figures = self.of_model(model);
             figures.readable.count(outcome != "unparseable");
             if outcome != "unparseable" {
                 figures.valid.count(outcome == "valid");
@@ -66,7 +66,7 @@ impl ModelFiguresByName {
     /// Adds the figures of a plan.
     pub(super) fn add(&mut self, plan: Self) {
         for (name, figures) in plan.0 {
-            let sums = self.of(&name);
+            let sums = self.of_model(&name);
             sums.answered.add(figures.answered);
             sums.readable.add(figures.readable);
             sums.valid.add(figures.valid);

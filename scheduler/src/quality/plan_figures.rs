@@ -43,7 +43,7 @@ pub(crate) struct PlanFigures {
 
 impl PlanFigures {
     /// - `state`: of a plan that ended.
-    pub(crate) fn of(state: &PlanState) -> Self {
+    pub(crate) fn from_state(state: &PlanState) -> Self {
         let first = first_steps(state);
         let by_planner = |strategy: RevisionStrategy| strategy != RevisionStrategy::Edit;
         Self {
@@ -131,7 +131,7 @@ fn assignments(state: &PlanState, first: &FirstSteps<'_>) -> Ratio {
 
 /// Counts a plan that ended in the metrics.
 pub(crate) fn count_ended(state: &PlanState) {
-    let PlanFigures { steps, dependencies, assignments, is_revised, is_completed } = PlanFigures::of(state);
+    let PlanFigures { steps, dependencies, assignments, is_revised, is_completed } = PlanFigures::from_state(state);
     let count = |metric: &'static str, label: &'static str, words: [&'static str; 2], ratio: Ratio| {
         for (word, count) in words.into_iter().zip([ratio.hits, ratio.all - ratio.hits]) {
             if count > 0 {

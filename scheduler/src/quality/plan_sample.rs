@@ -118,7 +118,7 @@ impl PlanSample {
         }
         let valid = self.models.observe(&account.rounds, is_plan, &mut self.answers);
         if let (true, Some(model)) = (is_used, valid) {
-            self.models.of(&model).usable += 1;
+            self.models.of_model(&model).usable += 1;
         }
         let is_silent = account.rounds.is_empty() && (is_used || self.answers.all == answers);
         if is_plan && is_silent {

@@ -45,8 +45,8 @@ mod tests {
         let all = CountsByShard::default();
         for (shard, updated_ms) in [(0, 7), (1, 5)] {
             let mut counts = ShardCounts::default();
-            counts.plan(PlanStatus::Running, updated_ms);
-            counts.plan(PlanStatus::Completed, 1);
+            counts.count_status(PlanStatus::Running, updated_ms);
+            counts.count_status(PlanStatus::Completed, 1);
             counts.ready.insert("a".into(), 2);
             all.set(ShardId(shard), counts);
         }

@@ -361,7 +361,7 @@ impl ShardStart {
         state.add_parked(parked);
         let slots = state.add_recovered(states);
         for slot in slots {
-            let plan = state.plan(slot).cloned();
+            let plan = state.id_at(slot).cloned();
             match (&mut takeover, plan) {
                 (Some(takeover), Some(plan)) if state.is_busy(slot) => takeover.waiting.push_back((slot, plan)),
                 (Some(_) | None, _) => state.resume_plan(slot),
@@ -402,7 +402,7 @@ fn new_state(scheduler: &Arc<Scheduler>, shards: &OwnedShards, shard: ShardId) -
         judge_model: scheduler.planners.judge().is_some(),
         limits: scheduler.settings.limits.clone(),
         policy: scheduler.policy.as_ref().clone(),
-        cards: Cards::of(scheduler.directory.clone()),
+        cards: Cards::from_lookup(scheduler.directory.clone()),
         hooks: scheduler.hooks.decided_points(),
         task_lease_ms: scheduler.settings.scheduler.task_lease_ms,
         reply: scheduler.broker.keys().reports(shard),

@@ -26,7 +26,7 @@ impl Outbox {
     /// Starts the actions of a turn; store updates are written together.
     ///
     /// Returns a plan that is to be released from quarantine.
-    pub(super) fn run(&self, actions: Vec<PostCommit>) -> Option<PlanId> {
+    pub(super) fn run_actions(&self, actions: Vec<PostCommit>) -> Option<PlanId> {
         let mut released = None;
         let mut updates = Vec::new();
         for action in actions {
@@ -37,7 +37,7 @@ impl Outbox {
                 PostCommit::Plan { plan, goal, depth, answers } => {
                     self.spawn(self.handle(plan, None), move |scheduler, handle| async move {
                         let call_log = CallLog::new(0, Arc::new(handle.clone()), &answers);
-                        effects::plan(&scheduler, handle.plan.as_str(), *goal, depth, call_log, &handle).await
+                        effects::ask_planners(&scheduler, handle.plan.as_str(), *goal, depth, call_log, &handle).await
                     });
                 }
                 PostCommit::Revise { state, revision, request } => {

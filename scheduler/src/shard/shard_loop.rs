@@ -200,7 +200,7 @@ impl ShardLoop {
                 TurnOutput::Run(action) => {
                     actions.push(action);
                     if !matches!(outputs.peek(), Some(TurnOutput::Run(_))) {
-                        let released = self.outbox.run(std::mem::take(&mut actions));
+                        let released = self.outbox.run_actions(std::mem::take(&mut actions));
                         self.io.released_plan = released.or(self.io.released_plan.take());
                     }
                 }
@@ -231,7 +231,7 @@ impl ShardLoop {
         if let Some(writing) = self.io.writing.take()
             && writing.await.is_ok()
         {
-            self.outbox.run(self.turns.finish_commit());
+            self.outbox.run_actions(self.turns.finish_commit());
         }
         self.scheduler.quarantine_plan(plan.clone(), "the engine panicked over it; please report this bug");
         LoopEnd::Lost(format!("the engine panicked over plan {plan}, which is quarantined"))

@@ -73,7 +73,7 @@ impl RecordedPlan {
             revisions: BTreeMap::new(),
             records: Vec::new(),
         };
-        recorded.read(&records)?;
+        recorded.collect_answers(&records)?;
         recorded.records = records;
         Ok(recorded)
     }
@@ -135,7 +135,7 @@ impl RecordedPlan {
         })
     }
 
-    fn read(&mut self, records: &[Record]) -> Result<(), String> {
+    fn collect_answers(&mut self, records: &[Record]) -> Result<(), String> {
         let mut queued: BTreeMap<StepId, u64> = BTreeMap::new();
         let mut calls: BTreeMap<StepId, Vec<RecordedCall>> = BTreeMap::new();
         let mut changes = Vec::new();

@@ -59,7 +59,7 @@ impl TestScript {
                 key: event.key.clone(),
                 data: Json::of(&event.data),
             };
-            script.plan(start_ms.saturating_add(event.at.0), ScriptedAct::Event(external));
+            script.add_act(start_ms.saturating_add(event.at.0), ScriptedAct::Event(external));
         }
         for command in &test.commands {
             let reason = command.reason.clone();
@@ -68,13 +68,13 @@ impl TestScript {
                 ScriptedVerb::Resume => Verb::Resume { reason },
                 ScriptedVerb::Cancel => Verb::Cancel { reason },
             };
-            script.plan(start_ms.saturating_add(command.at.0), ScriptedAct::Verb { member: 0, verb, waited: None });
+            script.add_act(start_ms.saturating_add(command.at.0), ScriptedAct::Verb { member: 0, verb, waited: None });
         }
         script
     }
 
     /// Adds an act.
-    pub(crate) fn plan(&mut self, at_ms: u64, act: ScriptedAct) {
+    pub(crate) fn add_act(&mut self, at_ms: u64, act: ScriptedAct) {
         self.count += 1;
         self.acts.insert((at_ms, self.count), act);
     }
@@ -105,7 +105,7 @@ impl TestScript {
         }
         for (after_ms, member, verb, waited) in planned {
             self.taken.push(waited);
-            self.plan(
+            self.add_act(
                 shard.now_ms().saturating_add(after_ms),
                 ScriptedAct::Verb { member, verb, waited: Some(waited) },
             );

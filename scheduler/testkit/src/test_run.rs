@@ -76,7 +76,7 @@ impl TestRun {
         agents.extend(served.iter().map(|name| card(name, &[])));
         let mut script = TestScript::new(test, start_ms);
         for (at_ms, act) in recorded.iter().flat_map(RecordedPlan::acts) {
-            script.plan(at_ms, act);
+            script.add_act(at_ms, act);
         }
         // Steps that no agent is named for stay as they are.
         let route = Arc::new(|_: &mut goalmill_common::plan::Plan, _: &Policy| Ok((Vec::new(), Vec::new())));
@@ -102,7 +102,7 @@ impl TestRun {
     pub async fn advance(&mut self) -> Result<Progress, RunError> {
         loop {
             while let Some(request) = self.shard.settle() {
-                self.plan(request).await;
+                self.ask_planner(request).await;
             }
             for token in self.shard.take_cancelled() {
                 self.outstanding.remove(&token);
@@ -250,15 +250,17 @@ impl TestRun {
     }
 
     /// Asks the planner `rules`, or takes the recorded revision.
-    async fn plan(&mut self, request: PlanningRequest) {
+    async fn ask_planner(&mut self, request: PlanningRequest) {
         let PlanningRequest { member, revision, .. } = request;
         let state = self.shard.state(member);
         let recorded = self.recorded.as_ref().filter(|_| member == 0).and_then(|plan| plan.revision(revision));
         let answer = match recorded {
             Some(answer) => Ok(answer),
-            None if revision == 0 => {
-                self.planners.plan(&self.plan_request(state)).await.map(|planned| PlanAnswer::Plan(Box::new(planned)))
-            }
+            None if revision == 0 => self
+                .planners
+                .plan_goal(&self.plan_request(state))
+                .await
+                .map(|planned| PlanAnswer::Plan(Box::new(planned))),
             None => self.revise(state, revision).await,
         };
         let answer = answer.unwrap_or_else(|PlanningError { reason, issues, provenance, .. }| PlanAnswer::Failed {

@@ -44,7 +44,7 @@ pub fn validate_answer(
     limits: &Limits,
     rules: &Rules<'_>,
 ) -> (Vec<Edit>, Result<ValidPlan, Vec<Issue>>) {
-    match parse_answer::plan(text, actions, false, DraftKind::Answer) {
+    match parse_answer::parse_plan_answer(text, actions, false, DraftKind::Answer) {
         ParsedAnswer::Complete { value, edits, .. } => {
             let repaired = repair_list(value, limits, rules);
             (edits.into_iter().chain(repaired.edits).collect(), repaired.outcome)
@@ -64,7 +64,7 @@ pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Dige
     took.offer = begun.elapsed();
 
     let begun = Instant::now();
-    let value = match parse_answer::plan(text, &actions, false, DraftKind::Answer) {
+    let value = match parse_answer::parse_plan_answer(text, &actions, false, DraftKind::Answer) {
         ParsedAnswer::Complete { value, .. } => value,
         ParsedAnswer::Truncated { .. } => return Err(vec![unread("the answer is cut".into())]),
         ParsedAnswer::Unparseable { reason } => return Err(vec![unread(reason)]),

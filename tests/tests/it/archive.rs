@@ -452,7 +452,8 @@ async fn plans_are_exported_pruned_and_imported_unchanged() -> Result<()> {
     let store = SqliteArchive::open(&file).await?;
     until(SOON, async || store.archived(&plans).await.expect("the archive answers").len() == plans.len()).await;
     it.stop().await;
-    let whole = async |plan: &PlanId| -> Result<_> { Ok((store.plan(plan).await?, store.log(plan, 0, 1_000).await?)) };
+    let whole =
+        async |plan: &PlanId| -> Result<_> { Ok((store.find_archived(plan).await?, store.log(plan, 0, 1_000).await?)) };
     let before = [whole(&plans[0]).await?, whole(&plans[1]).await?];
     assert!(before.iter().all(|(row, log)| row.is_some() && !log.is_empty()));
 

@@ -86,9 +86,9 @@ impl ArchiveStore for PostgresArchive {
         self.pool.call(client.breaker(), read::list(&client, shard, before_ms, limit)).await
     }
 
-    async fn plan(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>> {
+    async fn find_archived(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>> {
         let client = self.pool.get().await?;
-        self.pool.call(client.breaker(), plans::plan(&client, plan)).await
+        self.pool.call(client.breaker(), plans::find_archived(&client, plan)).await
     }
 
     async fn blob(&self, plan: &PlanId, key: &str) -> Result<Option<String>> {

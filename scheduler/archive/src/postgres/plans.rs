@@ -7,7 +7,7 @@ use super::write::remove_plans;
 use super::{Result, integer, natural, read};
 use crate::{ArchivedPlan, PlanPosition, PlanRow, PlanSelection, PrunedRows, RevisionRow, StepRow};
 
-pub(super) async fn plan(client: &Client, plan: &PlanId) -> Result<Option<ArchivedPlan>> {
+pub(super) async fn find_archived(client: &Client, plan: &PlanId) -> Result<Option<ArchivedPlan>> {
     let wanted = "SELECT shard, changed_ms, namespace, status, name, revision, events, created_ms, finished_ms \
                   FROM plans WHERE plan_id = $1";
     let Some(row) = client.query_opt(wanted, &[&plan.as_str()]).await? else { return Ok(None) };

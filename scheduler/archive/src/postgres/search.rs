@@ -13,7 +13,7 @@ use crate::{ArchivedEvent, EventSearch};
 type SqlValue = Box<dyn ToSql + Sync + Send>;
 
 pub(super) async fn search(client: &Client, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>> {
-    let mut conditions = NumberedConditions::of(search);
+    let mut conditions = NumberedConditions::from_search(search);
     let limit = conditions.value(Box::new(integer(limit as u64)));
     let read = format!(
         "SELECT {EVENT} FROM log_entries AS e WHERE {} ORDER BY \"timestamp\" DESC, plan_id DESC, seq DESC LIMIT {limit}",
@@ -31,7 +31,7 @@ struct NumberedConditions {
 }
 
 impl NumberedConditions {
-    fn of(search: &EventSearch) -> Self {
+    fn from_search(search: &EventSearch) -> Self {
         let EventSearch { plan, step, phase, types, words, conditions, namespace, since_ms, before } = search;
         let mut all = Self::default();
         if *since_ms > 0 {

@@ -43,7 +43,7 @@ impl ConnectionThread {
     }
 
     /// Runs a call on the thread. The call continues even if its caller is dropped.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(super) async fn run_call<T: Send + 'static>(
         &self,
         call: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {

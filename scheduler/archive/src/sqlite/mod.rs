@@ -32,7 +32,7 @@ impl SqliteArchive {
     pub async fn open(path: &Path) -> Result<Self> {
         let writer = ConnectionThread::start(path)?;
         let place = format!("`{}`", path.display());
-        writer.run(move |connection| write::migrate(connection, &place)).await?;
+        writer.run_call(move |connection| write::migrate(connection, &place)).await?;
         Ok(Self { writer, reader: ConnectionThread::start(path)? })
     }
 }
@@ -41,45 +41,45 @@ impl SqliteArchive {
 impl ArchiveStore for SqliteArchive {
     async fn append(&self, batch: &ArchiveBatch) -> Result<()> {
         let batch = batch.clone();
-        self.writer.run(move |connection| write::append(connection, &batch)).await
+        self.writer.run_call(move |connection| write::append(connection, &batch)).await
     }
 
     async fn position(&self, shard: ShardId) -> Result<u64> {
-        self.reader.run(move |connection| read::position(connection, shard)).await
+        self.reader.run_call(move |connection| read::position(connection, shard)).await
     }
 
     async fn archived(&self, plans: &[PlanId]) -> Result<BTreeMap<PlanId, u64>> {
         let plans = plans.to_vec();
-        self.reader.run(move |connection| read::archived(connection, &plans)).await
+        self.reader.run_call(move |connection| read::archived(connection, &plans)).await
     }
 
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
         let plan = plan.clone();
-        self.reader.run(move |connection| read::summary(connection, &plan)).await
+        self.reader.run_call(move |connection| read::summary(connection, &plan)).await
     }
 
     async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<ArchivedEvent>> {
         let plan = plan.clone();
-        self.reader.run(move |connection| read::log(connection, &plan, after_seq, limit)).await
+        self.reader.run_call(move |connection| read::log(connection, &plan, after_seq, limit)).await
     }
 
     async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
-        self.reader.run(move |connection| read::list(connection, shard, before_ms, limit)).await
+        self.reader.run_call(move |connection| read::list(connection, shard, before_ms, limit)).await
     }
 
-    async fn plan(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>> {
+    async fn find_archived(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>> {
         let plan = plan.clone();
-        self.reader.run(move |connection| plans::plan(connection, &plan)).await
+        self.reader.run_call(move |connection| plans::find_archived(connection, &plan)).await
     }
 
     async fn blob(&self, plan: &PlanId, key: &str) -> Result<Option<String>> {
         let (plan, key) = (plan.clone(), key.to_owned());
-        self.reader.run(move |connection| blobs::content(connection, &plan, &key)).await
+        self.reader.run_call(move |connection| blobs::content(connection, &plan, &key)).await
     }
 
     async fn blob_keys(&self, plan: &PlanId, after: &str, limit: usize) -> Result<Vec<String>> {
         let (plan, after) = (plan.clone(), after.to_owned());
-        self.reader.run(move |connection| blobs::keys(connection, &plan, &after, limit)).await
+        self.reader.run_call(move |connection| blobs::keys(connection, &plan, &after, limit)).await
     }
 
     async fn select(
@@ -89,20 +89,20 @@ impl ArchiveStore for SqliteArchive {
         limit: usize,
     ) -> Result<Vec<PlanPosition>> {
         let (selection, after) = (selection.clone(), after.cloned());
-        self.reader.run(move |connection| plans::select(connection, &selection, after.as_ref(), limit)).await
+        self.reader.run_call(move |connection| plans::select(connection, &selection, after.as_ref(), limit)).await
     }
 
     async fn namespaces(&self) -> Result<Vec<Namespace>> {
-        self.reader.run(|connection| plans::namespaces(connection)).await
+        self.reader.run_call(|connection| plans::namespaces(connection)).await
     }
 
     async fn prune(&self, selection: &PlanSelection, limit: usize) -> Result<PrunedRows> {
         let selection = selection.clone();
-        self.writer.run(move |connection| plans::prune(connection, &selection, limit)).await
+        self.writer.run_call(move |connection| plans::prune(connection, &selection, limit)).await
     }
 
     async fn search(&self, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>> {
         let search = search.clone();
-        self.reader.run(move |connection| search::search(connection, &search, limit)).await
+        self.reader.run_call(move |connection| search::search(connection, &search, limit)).await
     }
 }

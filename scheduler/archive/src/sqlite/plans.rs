@@ -9,7 +9,7 @@ use super::read;
 use super::write::remove_plan;
 use crate::{ArchivedPlan, PlanPosition, PlanRow, PlanSelection, PrunedRows, RevisionRow, StepRow};
 
-pub(super) fn plan(connection: &Connection, plan: &PlanId) -> Result<Option<ArchivedPlan>> {
+pub(super) fn find_archived(connection: &Connection, plan: &PlanId) -> Result<Option<ArchivedPlan>> {
     let mut read = connection.prepare_cached(
         "SELECT shard, changed_ms, namespace, status, name, revision, events, created_ms, finished_ms FROM plans \
          WHERE plan_id = ?1",

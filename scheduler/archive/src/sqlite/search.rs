@@ -10,7 +10,7 @@ use crate::words::MORE_WORDS;
 use crate::{ArchivedEvent, EventSearch};
 
 pub(super) fn search(connection: &Connection, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>> {
-    let Conditions { text, mut values } = Conditions::of(search);
+    let Conditions { text, mut values } = Conditions::from_search(search);
     values.push(integer(limit as u64).into());
     let mut read = connection.prepare_cached(&format!(
         "SELECT \"timestamp\", plan_id, seq, entry, line FROM log_entries AS e WHERE {text} \
@@ -28,7 +28,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn of(search: &EventSearch) -> Self {
+    fn from_search(search: &EventSearch) -> Self {
         let EventSearch { plan, step, phase, types, words, conditions, namespace, since_ms, before } = search;
         let mut all = Self::default();
         all.add("\"timestamp\" >= ?", [integer(*since_ms).into()]);

@@ -277,15 +277,15 @@ pub async fn plans_are_selected_read_whole_and_pruned(store: &dyn ArchiveStore) 
     let old = || PlanSelection { ended_before_ms: Some(7_000), ..all() };
     assert_eq!(ids(old(), None, 9).await, ["p0-a", "p0-b", "p1-a"]);
 
-    let whole = store.plan(&"p1-a".into()).await.expect("the plan is read").expect("it is archived");
+    let whole = store.find_archived(&"p1-a".into()).await.expect("the plan is read").expect("it is archived");
     assert_eq!((whole.shard, whole.changed_ms, &whole.row), (S1, 6_000, &end(4, 6_000)));
-    assert_eq!(store.plan(&"p0-none".into()).await.expect("the archive answers"), None);
+    assert_eq!(store.find_archived(&"p0-none".into()).await.expect("the archive answers"), None);
 
     let pruned = store.prune(&PlanSelection { ended_before_ms: Some(7_000), ..team() }, 9).await.expect("it is pruned");
     assert_eq!(pruned, PrunedRows { plans: 1, events: 4 });
     assert_eq!(store.prune(&old(), 1).await.expect("it is pruned"), PrunedRows { plans: 1, events: 4 });
     assert_eq!(ids(all(), None, 9).await, ["p1-a", "p0-c"]);
-    assert_eq!(store.plan(&"p0-a".into()).await.expect("the archive answers"), None);
+    assert_eq!(store.find_archived(&"p0-a".into()).await.expect("the archive answers"), None);
     assert!(seqs(store, "p0-a", 0, 9).await.is_empty());
     let found = store.search(&EventSearch { words: vec!["kingfisher".into()], ..EventSearch::default() }, 9).await;
     assert_eq!(found.expect("the search is answered").len(), 4, "the words of other plans are left");

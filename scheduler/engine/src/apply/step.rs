@@ -41,7 +41,7 @@ pub(super) fn apply_step(
     if let StepEvent::Completed(completed) = event
         && let (Some(id), Some(events)) = (&completed.event, &mut state.events)
     {
-        events.take(id);
+        events.remove_event(id);
     }
     if state.begun_ms == 0 && event.executes() {
         state.begun_ms = record.time_ms;

@@ -40,7 +40,7 @@ impl CardLookup for Vec<Agent> {
 pub struct Cards(Option<Arc<dyn CardLookup>>);
 
 impl Cards {
-    pub fn of(lookup: Arc<dyn CardLookup>) -> Self {
+    pub fn from_lookup(lookup: Arc<dyn CardLookup>) -> Self {
         Self(Some(lookup))
     }
 

@@ -332,7 +332,7 @@ impl Spent {
     }
 
     /// What a completion took.
-    pub(crate) fn of(completed: &StepCompleted) -> Self {
+    pub(crate) fn from_completed(completed: &StepCompleted) -> Self {
         let StepCompleted { cost, tokens, usage: split, duration_ms, .. } = *completed;
         Self { cost, tokens, split, duration_ms }
     }

@@ -50,7 +50,7 @@ impl StepResult {
         Self::new(outputs, Feedback { errors: errors.to_vec(), ..Feedback::default() })
     }
 
-    pub(crate) fn of(completed: &StepCompleted) -> Self {
+    pub(crate) fn from_completed(completed: &StepCompleted) -> Self {
         let (errors, suggested) = (completed.errors.clone(), completed.suggested_adjustments.clone());
         let feedback = Feedback { errors, suggested, adjustments: completed.adjustments.clone() };
         Self::new(completed.outputs.clone(), feedback)

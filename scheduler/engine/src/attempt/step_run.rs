@@ -118,7 +118,7 @@ impl StepRun {
             StepEvent::Suspended(suspended) => Self::Suspended(suspended.clone()),
             StepEvent::Completed(completed) => Self::Ended {
                 finished_ms: completed.finished_ms.unwrap_or(time_ms),
-                how: StepEnd::Completed(StepResult::of(completed)),
+                how: StepEnd::Completed(StepResult::from_completed(completed)),
             },
             StepEvent::Failed(_) => Self::Ended { finished_ms: time_ms, how: StepEnd::Failed },
             StepEvent::Skipped(skipped) => Self::skipped(skipped.cause, &skipped.reason, time_ms),

@@ -111,7 +111,7 @@ impl Turn<'_> {
         if self.undo_next(i, StepUndone { outputs, failure: None, cost, tokens, usage, duration_ms }) {
             return None;
         }
-        let spent = Spent::of(&completed);
+        let spent = Spent::from_completed(&completed);
         match self.state.failed_undos(i, 0) {
             None => Some(completed),
             Some(failure) => {

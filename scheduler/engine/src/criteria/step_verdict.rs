@@ -49,7 +49,7 @@ pub(crate) fn judged_by_step(state: &PlanState, id: &str, criterion: &Criterion)
 
 /// Puts loaded payloads into outputs that hold a verdict; returns those that are not loaded.
 fn load_verdict(state: &PlanState, step: &str, outputs: &mut Value) -> Vec<NeededPayload> {
-    let loaded = state.loads.of(None);
+    let loaded = state.loads.loaded_for(None);
     let mut needed = Vec::new();
     let mut load = |place: &mut Value| {
         blob_ref::replace(place, &mut |key| {

@@ -54,7 +54,7 @@ impl RootCause {
         Self { because: None, hint: hint.into() }
     }
 
-    fn of(because: String, hint: impl Into<String>) -> Self {
+    fn new(because: String, hint: impl Into<String>) -> Self {
         Self { because: Some(because), hint: hint.into() }
     }
 }
@@ -171,10 +171,10 @@ impl PlanState {
         let serving = around.queues.get(queue).copied().unwrap_or_default();
         if serving.paused {
             let hint = format!("resume it: `goalmill queue resume {queue}`");
-            return RootCause::of(format!("the queue `{queue}` is paused"), hint);
+            return RootCause::new(format!("the queue `{queue}` is paused"), hint);
         }
         if serving.workers == 0 {
-            return RootCause::of(format!("no live worker serves `{queue}`"), self.hint_for_queue(i));
+            return RootCause::new(format!("no live worker serves `{queue}`"), self.hint_for_queue(i));
         }
         RootCause::only(wait)
     }
@@ -192,7 +192,7 @@ impl PlanState {
             let because =
                 format!("the queue `{queue}` holds no task: its entry or stream was deleted [{TASK_MISSING}]");
             let hint = format!("wait: once it has been missing for {lease}, the step is sent again");
-            return RootCause::of(because, hint);
+            return RootCause::new(because, hint);
         }
         if waiting == 0 {
             let because = format!(
@@ -204,18 +204,18 @@ impl PlanState {
             } else {
                 format!("wait {lease}: {} `{queue}`", serve(workers))
             };
-            return RootCause::of(because, hint);
+            return RootCause::new(because, hint);
         }
         if workers == 0 {
-            return RootCause::of(format!("no live worker serves `{queue}`"), self.hint_for_queue(i));
+            return RootCause::new(format!("no live worker serves `{queue}`"), self.hint_for_queue(i));
         }
         let free = slots.saturating_sub(busy);
         if free == 0 {
             let because = format!("all {slots} slots for `{queue}` are busy ({workers} workers)");
-            return RootCause::of(because, format!("wait, or {}", self.hint_for_queue(i)));
+            return RootCause::new(because, format!("wait, or {}", self.hint_for_queue(i)));
         }
         let because = format!("{} `{queue}`, with {free} of {slots} slots free", serve(workers));
-        RootCause::of(because, "wait for a worker to take it; otherwise see `goalmill doctor`")
+        RootCause::new(because, "wait for a worker to take it; otherwise see `goalmill doctor`")
     }
 
     fn running(&self, i: StepIndex, around: Option<&ExplainContext>) -> RootCause {
@@ -236,7 +236,7 @@ impl PlanState {
                 }
                 Some(_) | None => self.hint_for_queue(i),
             };
-            return RootCause::of(because, hint);
+            return RootCause::new(because, hint);
         }
         RootCause::only(format!("wait, or skip it: `goalmill step skip {plan} {}`", spec.id))
     }
@@ -250,5 +250,5 @@ fn serve(workers: u32) -> String {
 fn quarantined(queue: &AgentType, around: &ExplainContext) -> Option<RootCause> {
     let problem = around.quarantined.get(queue)?;
     let because = format!("the queue `{queue}` is in quarantine: {problem}");
-    Some(RootCause::of(because, "see `goalmill doctor`; the queue recovers when its key is free"))
+    Some(RootCause::new(because, "see `goalmill doctor`; the queue recovers when its key is free"))
 }

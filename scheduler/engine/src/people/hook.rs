@@ -225,7 +225,7 @@ impl Turn<'_> {
 
     fn decide_about_outputs(&mut self, i: StepIndex, completed: StepCompleted, answer: HookAnswer) {
         self.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, 0))));
-        let spent = Spent::of(&completed);
+        let spent = Spent::from_completed(&completed);
         let failure = if let HookRuling::Fail(failure) = answer.ruling {
             failure
         } else if answer.ruling == HookRuling::Refuse {

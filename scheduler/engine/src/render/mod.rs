@@ -277,7 +277,7 @@ impl<'s> StepExpressions<'s> {
             let seen = step.status().is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
             seen.then(|| scoped(step))
         };
-        let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(within.reader.unwrap_or(i))));
+        let scope = Scope::new(goal, &look).with_payloads(state.loads.loaded_for(Some(within.reader.unwrap_or(i))));
         let scope = scope.with_meter(&state.meter);
         let step = &state.steps[i];
         let now_ms = match within.sent {
@@ -378,7 +378,7 @@ fn key_of(value: &Json) -> Option<String> {
 /// Evaluates the expression of a success criterion; it sees the goal and every final step.
 pub(crate) fn criterion(state: &PlanState, now_ms: u64, check: &str, limits: &Limits) -> Result<bool, ExpressionError> {
     let look = |id: &str| final_step(state, id);
-    let scope = Scope::new(&state.accepted.goal, &look).with_payloads(state.loads.of(None)).with_now(now_ms);
+    let scope = Scope::new(&state.accepted.goal, &look).with_payloads(state.loads.loaded_for(None)).with_now(now_ms);
     let scope = scope.with_meter(&state.meter);
     expression::is_true(check, &scope, limits)
 }
@@ -387,7 +387,7 @@ pub(crate) fn criterion(state: &PlanState, now_ms: u64, check: &str, limits: &Li
 pub(crate) fn path(state: &PlanState, path: &str, limits: &Limits) -> Result<String, ExpressionError> {
     let text = format!("{{{{ {path} }}}}");
     let look = |id: &str| final_step(state, id);
-    let scope = Scope::new(&state.accepted.goal, &look).with_payloads(state.loads.of(None));
+    let scope = Scope::new(&state.accepted.goal, &look).with_payloads(state.loads.loaded_for(None));
     let scope = scope.with_meter(&state.meter);
     expression::render_text(&text, &scope, limits)
 }

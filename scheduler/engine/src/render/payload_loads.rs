@@ -55,7 +55,7 @@ impl std::fmt::Debug for PayloadLoads {
 
 impl PayloadLoads {
     /// What is loaded for a step.
-    pub(crate) fn of(&self, reader: Option<StepIndex>) -> Option<&Payloads> {
+    pub(crate) fn loaded_for(&self, reader: Option<StepIndex>) -> Option<&Payloads> {
         self.loaded.iter().find(|(known, _)| *known == reader).map(|(_, payloads)| payloads)
     }
 

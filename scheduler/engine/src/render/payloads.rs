@@ -69,7 +69,7 @@ impl Turn<'_> {
         if !is_read && blob_ref::key(&value).is_none() {
             return Vec::new();
         }
-        let loaded = self.state.loads.of(Some(i));
+        let loaded = self.state.loads.loaded_for(Some(i));
         let mut needed = Vec::new();
         blob_ref::visit(&value, &mut |key| {
             if loaded.is_none_or(|payloads| !payloads.contains_key(key)) {
@@ -81,7 +81,7 @@ impl Turn<'_> {
 
     /// Outputs with the loaded payloads in their places.
     pub(crate) fn with_loaded<'o>(&self, i: StepIndex, outputs: &'o Json) -> Cow<'o, Json> {
-        let Some(payloads) = self.state.loads.of(Some(i)).filter(|_| blob_ref::may_contain(outputs)) else {
+        let Some(payloads) = self.state.loads.loaded_for(Some(i)).filter(|_| blob_ref::may_contain(outputs)) else {
             return Cow::Borrowed(outputs);
         };
         let mut value = outputs.value();

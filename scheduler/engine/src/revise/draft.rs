@@ -150,7 +150,7 @@ impl<'a> RevisionDraft<'a> {
         self.delta.modified.entry(i).or_insert_with(|| state.plan.defined(i).clone())
     }
 
-    fn say(&mut self, line: String) {
+    fn add_line(&mut self, line: String) {
         self.delta.lines.push(line);
     }
 
@@ -169,7 +169,7 @@ impl<'a> RevisionDraft<'a> {
         if !self.add(step) {
             return;
         }
-        self.say(format!("+ {}{}", step.id, about(step)));
+        self.add_line(format!("+ {}{}", step.id, about(step)));
         for id in before {
             if let Some(own) = self.delta.added.iter_mut().find(|other| other.id == *id) {
                 own.dependencies.push(step.id.clone());
@@ -186,7 +186,7 @@ impl<'a> RevisionDraft<'a> {
         let Some(i) = self.find(&step.id) else { return };
         *self.touch(i) = step.clone();
         self.delta.restarted.extend(self.state.steps[i].status().is_final().then_some(i));
-        self.say(format!("~ {}", step.id));
+        self.add_line(format!("~ {}", step.id));
     }
 
     fn set(&mut self, id: &StepId, fields: &Map<String, Value>) {
@@ -221,10 +221,10 @@ impl<'a> RevisionDraft<'a> {
     fn take_out(&mut self, i: StepIndex) {
         let id = &self.state.plan.step(i).id;
         self.delta.removed.insert(i);
-        self.say(format!("- {id}"));
+        self.add_line(format!("- {id}"));
         let Some(undo) = self.state.undo_of(i) else { return };
         if self.state.needs_undo(i) {
-            self.say(format!("undo {id}"));
+            self.add_line(format!("undo {id}"));
         } else {
             self.delta.removed.insert(undo);
         }
@@ -233,7 +233,7 @@ impl<'a> RevisionDraft<'a> {
     fn skip(&mut self, id: &StepId, reason: &str) {
         let Some(i) = self.find(id) else { return };
         self.delta.skipped.insert(i, reason.to_owned());
-        self.say(format!("skip {id}"));
+        self.add_line(format!("skip {id}"));
     }
 
     fn retry(&mut self, id: &StepId, agent_type: Option<&AgentType>, action: Option<&String>, inputs: Option<&Json>) {
@@ -253,7 +253,7 @@ impl<'a> RevisionDraft<'a> {
         }
         self.delta.restarted.insert(i);
         let by = agent_type.map(|agent| format!(" by {agent}")).unwrap_or_default();
-        self.say(format!("retry {id}{by}"));
+        self.add_line(format!("retry {id}{by}"));
     }
 
     /// Replaces a step by others; its dependents then depend on the last of them.
@@ -271,7 +271,7 @@ impl<'a> RevisionDraft<'a> {
             if !self.add(step) {
                 return;
             }
-            self.say(format!("+ {}{}", step.id, about(step)));
+            self.add_line(format!("+ {}{}", step.id, about(step)));
         }
         self.take_out(i);
         let used: BTreeSet<&StepId> = with.iter().flat_map(|step| &step.dependencies).collect();
@@ -302,7 +302,7 @@ impl<'a> RevisionDraft<'a> {
         }
         into_plan(self.touch(i), plan.cloned());
         self.delta.restarted.insert(i);
-        self.say(format!("decompose {id}"));
+        self.add_line(format!("decompose {id}"));
     }
 
     fn order(&mut self, steps: &[StepId]) {
@@ -319,7 +319,7 @@ impl<'a> RevisionDraft<'a> {
             before = Some(id);
         }
         let words: Vec<&str> = steps.iter().map(StepId::as_str).collect();
-        self.say(format!("order {}", words.join(", ")));
+        self.add_line(format!("order {}", words.join(", ")));
     }
 
     fn add_phase(&mut self, phase: &Phase, after: Option<&str>, steps: &[Step]) {
@@ -349,7 +349,7 @@ impl<'a> RevisionDraft<'a> {
             checkpoint: phase.checkpoint,
             place: to_u32(place),
         });
-        self.say(format!("+ phase {}", phase.id));
+        self.add_line(format!("+ phase {}", phase.id));
         for step in steps {
             let step = Step { phase: Some(phase.id.clone()), ..step.clone() };
             self.add_before(&step, &[]);
@@ -367,7 +367,7 @@ impl<'a> RevisionDraft<'a> {
             return self.refuse("PHASE_OVER", format!("phase `{name}` has nothing left to skip"), "leave it out");
         }
         self.delta.skipped.extend(members.into_iter().map(|i| (i, reason.to_owned())));
-        self.say(format!("skip phase {name}"));
+        self.add_line(format!("skip phase {name}"));
     }
 
     fn refuse_phase(&mut self, name: &str) {

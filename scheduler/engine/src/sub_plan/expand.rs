@@ -85,7 +85,7 @@ impl Turn<'_> {
         let done = self.state.items_done(target).map_or_else(|| items_with_outputs(&outputs), <[ItemWork]>::to_vec);
         let template = Step { undoes: None, ..template(spec, map) };
         self.check_room_of_items(&template, done.len()).map_err(Unrendered::Failed)?;
-        let mut bytes = ItemBytes::of(&[&template], done.len(), limits).map_err(Unrendered::Failed)?;
+        let mut bytes = ItemBytes::for_items(&[&template], done.len(), limits).map_err(Unrendered::Failed)?;
         let (mut steps, mut again) = (Vec::new(), BTreeSet::new());
         for work in done.iter().rev() {
             let n = to_usize(work.item);
@@ -164,7 +164,7 @@ impl Turn<'_> {
         let (template, undo) = (template(spec, map), self.undo_template(i));
         self.check_room_of_items(&template, items.len()).map_err(Unrendered::Failed)?;
         let copied: Vec<&Step> = std::iter::once(&template).chain(undo).collect();
-        let mut bytes = ItemBytes::of(&copied, items.len(), limits).map_err(Unrendered::Failed)?;
+        let mut bytes = ItemBytes::for_items(&copied, items.len(), limits).map_err(Unrendered::Failed)?;
         let mut steps = Vec::with_capacity(items.len());
         for (n, item) in items.iter().enumerate() {
             let locals = locals(map, n, item);
@@ -211,20 +211,20 @@ struct ItemBytes {
 
 impl ItemBytes {
     /// - `copied`: the steps that each item has a copy of.
-    fn of(copied: &[&Step], items: usize, limits: &Limits) -> Result<Self, Failure> {
+    fn for_items(copied: &[&Step], items: usize, limits: &Limits) -> Result<Self, Failure> {
         let each: usize = copied.iter().map(|step| json_bytes(*step)).sum();
         let counted = Self { bytes: each.saturating_mul(items), max: limits.plan_bytes_max };
-        counted.check(|| format!("{items} items with a step of {each} bytes each"))?;
+        counted.check_item_bytes(|| format!("{items} items with a step of {each} bytes each"))?;
         Ok(counted)
     }
 
     /// Counts what an item has of its own.
     fn add(&mut self, item: &RenderedItem) -> Result<(), Failure> {
         self.bytes = self.bytes.saturating_add(item.bytes());
-        self.check(|| "the steps of the items".into())
+        self.check_item_bytes(|| "the steps of the items".into())
     }
 
-    fn check(&self, what: impl FnOnce() -> String) -> Result<(), Failure> {
+    fn check_item_bytes(&self, what: impl FnOnce() -> String) -> Result<(), Failure> {
         if self.bytes <= self.max {
             return Ok(());
         }

@@ -126,7 +126,7 @@ impl FamilyQueue {
                 }
                 FamilyRequest::Stop { plan, parent } => self.stop(plans, &plan, *parent),
                 FamilyRequest::EndKept { plan, parent, fate } => self.end_kept(plans, &plan, *parent, fate),
-                FamilyRequest::Give { plan, command } => self.give(plans, &plan, *command),
+                FamilyRequest::Give { plan, command } => self.address_command(plans, &plan, *command),
             };
             if command.is_some() {
                 return command;
@@ -230,7 +230,12 @@ impl FamilyQueue {
     }
 
     /// Gives a command to a plan. A plan that is not in memory has ended or is in quarantine.
-    fn give<P: FamilyPlans>(&mut self, plans: &P, plan: &PlanId, command: Command) -> Option<FamilyCommand<P::Key>> {
+    fn address_command<P: FamilyPlans>(
+        &mut self,
+        plans: &P,
+        plan: &PlanId,
+        command: Command,
+    ) -> Option<FamilyCommand<P::Key>> {
         let key = plans.find_plan(plan)?;
         if let Command::SubPlanEnded { step, attempt, end } = &command
             && end.is_kept

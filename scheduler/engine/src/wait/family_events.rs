@@ -111,6 +111,6 @@ impl PlanState {
 
     /// The events of a name and a key for which no step of the plan has waited yet, the first one first.
     pub(crate) fn kept_events<'e>(&'e self, name: &'e str, key: &'e str) -> impl Iterator<Item = &'e ExternalEvent> {
-        self.events.iter().flat_map(move |events| events.of(name, key))
+        self.events.iter().flat_map(move |events| events.matching_events(name, key))
     }
 }

@@ -35,18 +35,22 @@ impl ReceivedEvents {
     /// Removes an event that a plan inside this one has taken, and remembers it.
     pub(crate) fn take_inside(&mut self, id: &str) {
         self.ids.insert(id.into());
-        self.take(id);
+        self.remove_event(id);
     }
 
     /// Removes an event that a step has taken.
-    pub(crate) fn take(&mut self, id: &str) {
+    pub(crate) fn remove_event(&mut self, id: &str) {
         let bytes = |kept: &[ExternalEvent]| kept.iter().map(|event| event.data.text().len()).sum();
         self.kept.retain(|event| event.id != id);
         self.bytes = bytes(&self.kept);
     }
 
     /// The kept events of this name and key, the first one first.
-    pub(crate) fn of<'e>(&'e self, name: &'e str, key: &'e str) -> impl Iterator<Item = &'e ExternalEvent> {
+    pub(crate) fn matching_events<'e>(
+        &'e self,
+        name: &'e str,
+        key: &'e str,
+    ) -> impl Iterator<Item = &'e ExternalEvent> {
         self.kept.iter().filter(move |event| event.name == name && event.key == key)
     }
 

@@ -21,7 +21,7 @@ fn cards() -> Cards {
         {"agent_type": "hand"},
     ]);
     let cards: Vec<Agent> = serde_json::from_value(cards).expect("they are cards");
-    Cards::of(Arc::new(cards))
+    Cards::from_lookup(Arc::new(cards))
 }
 
 fn one(agent_type: &str, action: &str, fallback: Option<&str>) -> World {

@@ -53,7 +53,7 @@ fn a_plan_that_an_agent_gives_keeps_to_the_policy() {
 fn steps_that_are_over_are_not_held_against_the_policy_again() {
     let mut world = World::of(plan(&[("steps_in_flight", &[]), ("hotels", &["steps_in_flight"])]));
     world.complete("steps_in_flight", json!({}));
-    let catalogue = Catalogue::of(&[Agent::named("w".into())]);
+    let catalogue = Catalogue::from_agents(&[Agent::named("w".into())]);
     let policy = Policy { allow: patterns(&["w/search"]), approve: patterns(&["w"]), ..Policy::default() };
     let rules = Rules { policy: &policy, ..Rules::planned(&catalogue) };
     let with = Step { action: "search".into(), ..step("hotels_2", &["steps_in_flight"]) };

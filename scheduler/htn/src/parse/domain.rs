@@ -52,7 +52,7 @@ pub fn parse_domain(text: &str) -> Result<Domain, ParseError> {
         let (precondition, effect) = (Formula::always(), ActionEffect::And(Vec::new()));
         domain.actions.push(ActionSchema { name, parameters, precondition, effect });
     }
-    let names = NameTable::of(&domain, &domain.spellings);
+    let names = NameTable::new(&domain, &domain.spellings);
     let mut bodies = Vec::new();
     for (section, action) in of(":action").zip(&domain.actions) {
         bodies.push(body(&names, section, action)?);
@@ -135,7 +135,7 @@ fn signature(domain: &mut Domain, section: &Sexpr, known: &[&str]) -> Result<(St
         return Err(name.wrong(format!("`{word}` is declared twice; rename one")));
     }
     let name = declare(&mut domain.spellings, NameKind::Task, word);
-    let parts = NetworkSections::read(rest, known)?;
+    let parts = NetworkSections::parse(rest, known)?;
     Ok((name, parameters_of(&domain.spellings, &parts)?))
 }
 
@@ -150,7 +150,7 @@ pub(super) fn parameters_of(
 }
 
 fn body(names: &NameTable, section: &Sexpr, action: &ActionSchema) -> Result<(Formula, ActionEffect), ParseError> {
-    let parts = NetworkSections::read(&section.expect_list("an action")?[2..], &TASK)?;
+    let parts = NetworkSections::parse(&section.expect_list("an action")?[2..], &TASK)?;
     let mut scope = action.parameters.clone();
     let precondition = parts.get(":precondition").map(|at| names.formula(at, &mut scope)).transpose()?;
     let effect = parts.get(":effect").map(|at| names.effect(at, &mut scope)).transpose()?;
@@ -161,7 +161,7 @@ fn method(names: &NameTable, section: &Sexpr) -> Result<MethodSchema, ParseError
     let [_, name, rest @ ..] = section.expect_list("a method")? else {
         return Err(section.wrong("a method needs a name"));
     };
-    let parts = NetworkSections::read(rest, &METHOD)?;
+    let parts = NetworkSections::parse(rest, &METHOD)?;
     let parameters = parameters_of(names.spellings, &parts)?;
     let mut scope = parameters.clone();
     let Some(at) = parts.get(":task") else {

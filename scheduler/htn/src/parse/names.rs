@@ -17,7 +17,7 @@ pub(crate) struct NameTable<'a> {
 pub(crate) type Scope = Vec<TypedName>;
 
 impl<'a> NameTable<'a> {
-    pub fn of(domain: &'a Domain, spellings: &'a BTreeMap<(NameKind, String), String>) -> Self {
+    pub fn new(domain: &'a Domain, spellings: &'a BTreeMap<(NameKind, String), String>) -> Self {
         let tasks = domain.tasks.iter().map(|t| (t.name.clone(), t.parameters.len()));
         let actions = domain.actions.iter().map(|a| (a.name.clone(), a.parameters.len()));
         Self { spellings, predicates: &domain.predicates, tasks: tasks.chain(actions).collect() }

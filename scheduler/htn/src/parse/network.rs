@@ -14,7 +14,7 @@ pub(crate) struct NetworkSections<'a> {
 
 impl<'a> NetworkSections<'a> {
     /// - `known`: the keywords that may occur.
-    pub fn read(items: &'a [Sexpr], known: &[&str]) -> Result<Self, ParseError> {
+    pub fn parse(items: &'a [Sexpr], known: &[&str]) -> Result<Self, ParseError> {
         let mut parts = BTreeMap::new();
         let mut items = items.iter().peekable();
         while let Some(item) = items.next() {

@@ -31,7 +31,7 @@ pub fn parse_problem(domain: &Domain, text: &str) -> Result<PlanningProblem, Par
             problem.objects.extend(objects(&mut spellings, &section.expect_list("objects")?[1..])?);
         }
     }
-    let names = NameTable::of(domain, &spellings);
+    let names = NameTable::new(domain, &spellings);
     for section in sections {
         let items = section.expect_list("a section")?;
         match section.head().as_deref() {
@@ -52,7 +52,7 @@ pub fn parse_problem(domain: &Domain, text: &str) -> Result<PlanningProblem, Par
                 }
             }
             Some(":htn" | ":htn-tihn" | ":tihn") => {
-                let parts = NetworkSections::read(&items[1..], &HTN)?;
+                let parts = NetworkSections::parse(&items[1..], &HTN)?;
                 problem.parameters = parameters_of(&spellings, &parts)?;
                 let mut scope = problem.parameters.clone();
                 problem.network = names.network(&parts, &scope)?;

@@ -20,7 +20,7 @@ const PROBLEM: &str = "(define (problem two) (:domain tea) (:objects a b - cup)
 fn what_the_search_finds_is_accepted() {
     let (domain, problem, solution) = solved();
     assert_eq!(check(&domain, &problem, &solution), Ok(()));
-    assert_eq!(solution.plan(), ["(boil)", "(pour a)", "(pour b)"]);
+    assert_eq!(solution.action_lines(), ["(boil)", "(pour a)", "(pour b)"]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub fn check(domain: &Domain, problem: &PlanningProblem, solution: &Solution) ->
 
 /// Whether the actions of a solution can be done in another order and reach the goal.
 ///
-/// - `order`: positions in [`Solution::plan`].
+/// - `order`: positions in [`Solution::action_lines`].
 pub fn check_order(
     domain: &Domain,
     problem: &PlanningProblem,

@@ -29,7 +29,7 @@ const DOMAIN: &str = "(define (domain parcels) (:requirements :typing :hierarchy
 #[test]
 fn an_action_waits_only_for_what_it_reads() {
     let (_, _, solution, found) = planned(&[1, 2], 2, 5);
-    let names = solution.plan();
+    let names = solution.action_lines();
     let find = |what: &str| names.iter().position(|n| n.starts_with(what)).expect("it is part of the plan");
     assert!(found.before[find("(tell")].is_empty(), "telling reads nothing that the plan writes");
     assert_eq!(found.before[find("(load")], [find("(drive")], "{names:?}");
@@ -38,7 +38,7 @@ fn an_action_waits_only_for_what_it_reads() {
 #[test]
 fn each_link_names_the_fact_that_its_consumer_reads() {
     let (_, _, solution, found) = planned(&[1], 1, 1);
-    let names = solution.plan();
+    let names = solution.action_lines();
     let link = found.links.iter().find(|l| names[l.consumer].starts_with("(unload") && l.fact.starts_with("(in"));
     let link = link.expect("unloading needs what loading did");
     assert!(names[link.producer].starts_with("(load"), "{names:?}");
@@ -55,7 +55,7 @@ proptest! {
         draws in proptest::collection::vec(any::<prop::sample::Index>(), 64),
     ) {
         let (domain, problem, solution, found) = planned(&goals, vans, seed);
-        let plan = solution.plan();
+        let plan = solution.action_lines();
         let mut open: Vec<usize> = (0..plan.len()).collect();
         let mut order: Vec<usize> = Vec::new();
         let mut draws = draws.iter().cycle();

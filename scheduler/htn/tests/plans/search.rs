@@ -32,7 +32,7 @@ fn the_way_back_is_found_when_the_first_choice_was_wrong() {
     let problem = "(define (problem door) (:domain keys) (:objects red green - key)
       (:htn :subtasks (enter)) (:init (free red) (free green) (opens green)) (:goal (open)))";
     let (solution, _) = solved(domain, problem);
-    assert_eq!(solution.plan(), ["(take green)", "(turn green)"]);
+    assert_eq!(solution.action_lines(), ["(take green)", "(turn green)"]);
 }
 
 #[test]
@@ -46,8 +46,8 @@ fn tasks_in_any_order_may_have_to_mesh() {
       (:action r1 :parameters () :precondition (a) :effect (b)) (:action r2 :parameters () :precondition (a)))";
     let problem = "(define (problem p) (:domain mesh) (:htn :subtasks (and (right) (left))) (:init))";
     let (solution, _) = solved(domain, problem);
-    let place = |what: &str| solution.plan().iter().position(|a| a == what);
-    assert!(place("(l1)") < place("(r1)") && place("(r1)") < place("(l2)"), "{:?}", solution.plan());
+    let place = |what: &str| solution.action_lines().iter().position(|a| a == what);
+    assert!(place("(l1)") < place("(r1)") && place("(r1)") < place("(l2)"), "{:?}", solution.action_lines());
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn types_and_constraints_narrow_what_is_tried() {
         )
     };
     let (solution, _) = solved(domain, &problem("animal"));
-    assert_eq!(solution.plan(), ["(stroke tom rex)"]);
+    assert_eq!(solution.action_lines(), ["(stroke tom rex)"]);
     assert_eq!(solution.binding, ["tom"]);
     let (domain, problem) = read(domain, &problem("dog"));
     assert!(matches!(

@@ -32,7 +32,7 @@ impl<'v, 'a> Fields<'v, 'a> {
     /// Sorts the fields by `table`; reports what is unknown and what is given twice under different names.
     ///
     /// `null` counts as not given.
-    pub(crate) fn read(
+    pub(crate) fn from_map(
         context: &'a ValidationContext<'a>,
         at: &'a DocumentPath<'a>,
         map: &'v Map<String, Value>,

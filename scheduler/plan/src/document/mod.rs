@@ -42,7 +42,7 @@ pub enum Format {
 }
 
 /// Reads a document. Keys stand once, numbers are finite, nesting and size are limited; every error says where.
-pub fn read(text: &[u8], format: Format, limits: &Limits) -> Result<Value, Vec<Issue>> {
+pub fn parse_document(text: &[u8], format: Format, limits: &Limits) -> Result<Value, Vec<Issue>> {
     if text.len() > limits.plan_bytes_max {
         return Err(vec![too_large(limits)]);
     }
@@ -78,7 +78,7 @@ pub fn read(text: &[u8], format: Format, limits: &Limits) -> Result<Value, Vec<I
         (issues, Some(value)) if issues.is_empty() => Ok(value),
         // One object a line is no JSON, and may be a stream of steps.
         (issues, _) if is_json && issues.iter().any(|issue| issue.code == "INVALID_JSON") => match join_stream(text) {
-            Some(joined) => read(joined.plan.to_string().as_bytes(), Format::Json, limits),
+            Some(joined) => parse_document(joined.plan.to_string().as_bytes(), Format::Json, limits),
             None => Err(issues),
         },
         (issues, _) => Err(issues),

@@ -23,7 +23,7 @@ pub(crate) enum DocumentZone {
 
 impl DocumentZone {
     /// Reads the field `tz`.
-    pub(crate) fn read(fields: &Fields<'_, '_>) -> Self {
+    pub(crate) fn from_fields(fields: &Fields<'_, '_>) -> Self {
         let Some(field) = fields.get("tz") else { return Self::Absent };
         let Some(name) = fields.text("tz").map(|name| name.trim().to_owned()) else { return Self::Wrong };
         if Self::is_known(fields.context, &fields.at.key(field.key), &name) { Self::Named(name) } else { Self::Wrong }

@@ -172,14 +172,14 @@ impl<'l> ValidationContext<'l> {
     }
 
     /// Takes out the warnings, or the errors when there are any.
-    pub(crate) fn take(&self) -> Result<Vec<Issue>, Vec<Issue>> {
+    pub(crate) fn take_issues(&self) -> Result<Vec<Issue>, Vec<Issue>> {
         let (errors, warnings) = (self.errors.take(), self.warnings.take());
         if errors.count == 0 { Ok(warnings.into_list()) } else { Err(errors.into_list()) }
     }
 
     /// The warnings, or the errors when there are any.
     pub(crate) fn finish(self) -> Result<Vec<Issue>, Vec<Issue>> {
-        self.take()
+        self.take_issues()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::validate::planning_field;
 const NESTED: [&str; 4] = ["subtasks", "sub_tasks", "children", "steps"];
 
 /// `strategy` and what the metadata say about revisions.
-pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
+pub(super) fn convert_strategy(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
     if map.get("strategy").and_then(Value::as_str).is_some_and(|word| {
         let word = word.to_ascii_lowercase();
         matches!(word.as_str(), "flat" | "hierarchical" | "iterative")

@@ -23,7 +23,7 @@ pub(super) fn sequential_by_default(format: Option<DocumentFormat>) -> Option<&'
 }
 
 /// Gives a plan the strategy of its form, unless it names one.
-pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
+pub(super) fn set_default_strategy(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
     let Some(otherwise) = sequential_by_default(conversion.format) else { return };
     if conversion.kind != DraftKind::Document || strategy(map).is_some() {
         return;

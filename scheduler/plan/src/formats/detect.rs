@@ -10,13 +10,13 @@ use crate::document::snake;
 const LOOKED_AT: usize = 50;
 
 /// The form of a plan; none for our own form, and for what has no marks.
-pub(super) fn plan(draft: &Value) -> Option<DocumentFormat> {
+pub(super) fn detect_format(draft: &Value) -> Option<DocumentFormat> {
     match draft {
         Value::Array(_) => steps(draft, "steps"),
         Value::Object(map) => {
             let inner = map.get("plan").filter(|inner| inner.is_object() || inner.is_array());
             match inner {
-                Some(inner) if !has_steps(map) => plan(inner).or_else(|| object(map)),
+                Some(inner) if !has_steps(map) => detect_format(inner).or_else(|| object(map)),
                 Some(_) | None => object(map),
             }
         }

@@ -26,7 +26,7 @@ pub struct ExportState {
 
 impl ExportState {
     /// - `view`: with the outputs of its steps.
-    pub fn of(view: &PlanView) -> Self {
+    pub fn from_view(view: &PlanView) -> Self {
         let summary = &view.summary;
         Self {
             plan_id: summary.plan_id.to_string(),

@@ -180,7 +180,7 @@ fn execution(
     plan.insert("steps".into(), json!([{}]));
     plan_and_execute::to_plan(conversion, &mut own, at, (&mut plan, &format!("{at}/execution")));
     if map.get("execution").and_then(|execution| execution.get("strategy")).is_none() {
-        super::defaults::plan(conversion, &mut plan, at);
+        super::defaults::set_default_strategy(conversion, &mut plan, at);
     }
     plan_and_execute::spread(conversion, &mut plan, &format!("{at}/execution"));
     let step = plan.get_mut("steps").and_then(|steps| steps.get_mut(0)).and_then(Value::as_object_mut);

@@ -106,7 +106,7 @@ pub fn convert_draft(draft: Value, limits: &Limits, kind: DraftKind) -> Converte
         // Validation refuses it.
         return ConvertedDocument::new(draft, None, Rewrite::default());
     }
-    let format = detect::plan(&draft);
+    let format = detect::detect_format(&draft);
     let mut rewrite = Rewrite::default();
     let mut document = draft;
     plans::convert(&mut document, format, (limits, kind), &mut rewrite);

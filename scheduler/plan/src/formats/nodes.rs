@@ -21,7 +21,7 @@ const STEPS_MAX: usize = 2_000;
 const AFTER: [&str; 6] = ["after", "dependencies", "depends_on", "deps", "requires", "needs"];
 
 /// `edges` by id become a list of edges.
-pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
+pub(super) fn convert_edges(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
     let Some(Value::Object(edges)) = map.get("edges") else { return };
     if !edges.values().all(|targets| targets.is_array() || targets.is_string() || targets.is_null()) {
         return;

@@ -10,7 +10,7 @@ use crate::document::snake;
 const PHASE_STATE: [&str; 6] = ["status", "created_at", "updated_at", "started_at", "completed_at", "result"];
 
 /// Puts phases and their steps into their order.
-pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
+pub(super) fn order_phases(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
     let Some(Value::Array(phases)) = map.get_mut("phases") else { return };
     if !phases.iter().all(Value::is_object) {
         return;

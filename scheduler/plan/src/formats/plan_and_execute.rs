@@ -150,7 +150,7 @@ pub(super) fn to_plan(
         }
         let Some(place) = place_in_plan(&name, &value) else { continue };
         let before = conversion.rewrite.original(&format!("{from}/{key}"));
-        match say(plan, place, value) {
+        match set_plan_field(plan, place, value) {
             Ok(()) => conversion.rewrite.moved(format!("{at}/{place}"), before),
             Err(first) => {
                 let detail = format!("`{key}` says something else than the plan, which has {first}");
@@ -202,7 +202,7 @@ fn place_in_plan(name: &str, value: &Value) -> Option<&'static str> {
 }
 
 /// Says something at a place of a plan; what is said there already, if that is something else.
-fn say(plan: &mut Map<String, Value>, place: &'static str, value: Value) -> Result<(), Value> {
+fn set_plan_field(plan: &mut Map<String, Value>, place: &'static str, value: Value) -> Result<(), Value> {
     if let Some(field) = place.strip_prefix("revision/") {
         let said = plan.get("revision").is_some_and(|revision| !revision.is_object());
         let Some(revision) = object_under(plan, "revision").filter(|_| !said) else { return Ok(()) };
@@ -280,11 +280,11 @@ pub(super) fn spread(conversion: &mut Conversion<'_>, plan: &mut Map<String, Val
     if defaults.fields.is_empty() {
         return;
     }
-    each_step(plan, at, &mut |step, at| defaults.give(conversion, step, at));
+    each_step(plan, at, &mut |step, at| defaults.apply_to_step(conversion, step, at));
 }
 
 impl StepDefaults {
-    fn give(&self, conversion: &mut Conversion<'_>, step: &mut Map<String, Value>, at: &str) {
+    fn apply_to_step(&self, conversion: &mut Conversion<'_>, step: &mut Map<String, Value>, at: &str) {
         let says = |step: &Map<String, Value>, name: &str| step.keys().any(|key| step_field(key) == step_field(name));
         let is_plan = says(step, "plan");
         for (name, value, before) in &self.fields {

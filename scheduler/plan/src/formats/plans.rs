@@ -44,7 +44,7 @@ impl Conversion<'_> {
                 if is_wrapper {
                     self.wrapper(map, at, depth);
                 } else {
-                    self.plan(map, at, depth);
+                    self.convert_plan_fields(map, at, depth);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -69,7 +69,7 @@ impl Conversion<'_> {
     }
 
     /// A plan's own fields and its steps.
-    pub(super) fn plan(&mut self, map: &mut Map<String, Value>, at: &str, depth: u32) {
+    pub(super) fn convert_plan_fields(&mut self, map: &mut Map<String, Value>, at: &str, depth: u32) {
         if self.format.is_some() {
             self.drop_state(map, at, "plan", &PLAN_STATE);
         } else {
@@ -77,16 +77,16 @@ impl Conversion<'_> {
             self.drop_state(map, at, "plan", &["status", "result", "updated_at", "completed_at", "finished_at"]);
         }
         if depth == 0 {
-            subtasks::plan(self, map, at);
-            actions::plan(self, map, at);
+            subtasks::keep_goal_fields(self, map, at);
+            actions::convert_strategy(self, map, at);
             let mut settings = plan_and_execute::take_settings(map, false);
             plan_and_execute::to_planning(self, &mut settings, at, map);
             plan_and_execute::to_plan(self, &mut settings, at, (map, at));
             goals::beside(self, map, at);
-            defaults::plan(self, map, at);
+            defaults::set_default_strategy(self, map, at);
         }
-        phases::plan(self, map, at);
-        nodes::plan(self, map, at);
+        phases::order_phases(self, map, at);
+        nodes::convert_edges(self, map, at);
         for key in LISTS {
             if let Some(list) = map.get_mut(key) {
                 subtasks::numbered(self, list, &format!("{at}/{key}"), key);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::context::{Conversion, object_under};
 
 /// `goal_id` and `alternative_plans` are kept in the metadata.
-pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
+pub(super) fn keep_goal_fields(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
     let own = ["plan_id", "planId", "id"].iter().find_map(|key| map.get(*key)).cloned();
     if map.contains_key("goal_id") && map.get("goal_id") == own.as_ref() {
         map.shift_remove("goal_id");

@@ -24,7 +24,7 @@ pub(super) struct Cost {
 
 impl Cost {
     /// `None` when a subschema applies itself to the same value, so that there is no end.
-    pub fn of(graph: Graph) -> Option<Self> {
+    pub fn from_graph(graph: Graph) -> Option<Self> {
         let order = graph.order()?;
         let mut heights = vec![0_u64; graph.nodes.len()];
         let mut widths = vec![0_u64; graph.nodes.len()];

@@ -62,8 +62,8 @@ const ITEMS: [&str; 4] = ["items", "additionalItems", "contains", "unevaluatedIt
 
 impl Graph {
     /// Reads a schema. Takes no recursion: a chain of references may be as long as the schema.
-    pub fn of(root: &Value) -> Result<Self, Unreadable> {
-        let names = Names::of(root);
+    pub fn from_schema(root: &Value) -> Result<Self, Unreadable> {
+        let names = Names::from_schema(root);
         let mut reading = Reading { nodes: Vec::new(), ids: HashMap::default(), found: Vec::new() };
         reading.id(root, root);
         let (mut next, mut uses) = (0, 0);
@@ -200,7 +200,7 @@ struct Names<'s> {
 }
 
 impl<'s> Names<'s> {
-    fn of(root: &'s Value) -> Self {
+    fn from_schema(root: &'s Value) -> Self {
         let mut names = Self { root, anchors: BTreeMap::new(), recursive: Vec::new() };
         names.collect(root);
         names

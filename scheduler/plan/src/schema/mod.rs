@@ -122,7 +122,7 @@ pub fn compiled_bytes(schema: &Value) -> Result<usize, Unusable> {
 }
 
 fn bounded(schema: &Value) -> Result<Cost, Unusable> {
-    let graph = Graph::of(schema).map_err(|unreadable| match unreadable {
+    let graph = Graph::from_schema(schema).map_err(|unreadable| match unreadable {
         Unreadable::Remote(target) => Unusable {
             code: "SCHEMA_REMOTE_REF",
             detail: format!("`{}` lies outside of the schema; nothing is fetched", crate::document::shorten(&target)),
@@ -130,7 +130,7 @@ fn bounded(schema: &Value) -> Result<Cost, Unusable> {
         },
         Unreadable::TooManyUses => too_complex("its references and anchors lead to too many places".into()),
     })?;
-    let cost = Cost::of(graph)
+    let cost = Cost::from_graph(graph)
         .ok_or_else(|| too_complex("a `$ref` leads back to itself without a step into the value".into()))?;
     if cost.height > HEIGHT_MAX {
         let detail =

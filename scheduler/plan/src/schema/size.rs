@@ -78,7 +78,7 @@ pub(super) fn states_of(pattern: &str) -> usize {
     let read = || {
         let translated = jsonschema_regex::to_rust_regex(pattern).ok()?;
         let ast = ast::parse::Parser::new().parse(&translated).ok()?;
-        Some(States { folds_case: false }.of(&ast))
+        Some(States { folds_case: false }.count_states(&ast))
     };
     read().unwrap_or(pattern.len())
 }
@@ -99,7 +99,7 @@ struct States {
 }
 
 impl States {
-    fn of(&mut self, ast: &Ast) -> usize {
+    fn count_states(&mut self, ast: &Ast) -> usize {
         match ast {
             Ast::Empty(_) | Ast::Assertion(_) => 1,
             Ast::Flags(set) => {
@@ -121,13 +121,13 @@ impl States {
                         RepetitionRange::Exactly(n) | RepetitionRange::AtLeast(n) | RepetitionRange::Bounded(_, n),
                     ) => usize::try_from(*n).unwrap_or(usize::MAX).saturating_add(1),
                 };
-                self.of(&repetition.ast).max(1).saturating_mul(times).saturating_add(1)
+                self.count_states(&repetition.ast).max(1).saturating_mul(times).saturating_add(1)
             }
             Ast::Group(group) => {
                 if let ast::GroupKind::NonCapturing(flags) = &group.kind {
                     self.set_flags(flags);
                 }
-                self.of(&group.ast).saturating_add(2)
+                self.count_states(&group.ast).saturating_add(2)
             }
             Ast::Alternation(alternation) => self.sum(&alternation.asts),
             Ast::Concat(concat) => self.sum(&concat.asts),
@@ -135,7 +135,7 @@ impl States {
     }
 
     fn sum(&mut self, parts: &[Ast]) -> usize {
-        parts.iter().fold(1, |sum: usize, part| sum.saturating_add(self.of(part)))
+        parts.iter().fold(1, |sum: usize, part| sum.saturating_add(self.count_states(part)))
     }
 
     fn set_flags(&mut self, flags: &ast::Flags) {

@@ -30,7 +30,7 @@ pub(super) fn check_agents(
             check.step(step, origin);
             check.fallback(step, origin);
         }
-        inputs::check(context, rules, catalogue, plan, origins, index);
+        inputs::check_inputs(context, rules, catalogue, plan, origins, index);
     } else if let Some(live) = rules.live {
         warn_of_unserved(context, live, plan, origins);
     }

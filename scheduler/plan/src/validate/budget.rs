@@ -141,7 +141,7 @@ pub(super) fn check_constraints(
 }
 
 /// - `allowed`: what the goal allows.
-pub(super) fn check(
+pub(super) fn check_budget(
     context: &ValidationContext<'_>,
     at: &DocumentPath<'_>,
     plan: &Plan,

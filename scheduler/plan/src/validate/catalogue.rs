@@ -68,7 +68,7 @@ pub struct ActionEntry {
 
 impl ActionEntry {
     /// The check of its inputs; none when it declares no schema.
-    pub(super) fn check(&self) -> Result<Option<Arc<Schema>>, Unusable> {
+    pub(super) fn inputs_schema(&self) -> Result<Option<Arc<Schema>>, Unusable> {
         let text = self.inputs_text.get_or_init(|| self.inputs.as_ref().map(Json::of));
         text.as_ref().map(Schema::cached_inputs).transpose()
     }
@@ -76,7 +76,7 @@ impl ActionEntry {
 
 impl Catalogue {
     /// What agents declared of themselves.
-    pub fn of(agents: &[Agent]) -> Self {
+    pub fn from_agents(agents: &[Agent]) -> Self {
         let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
         let mut entries = BTreeMap::new();
         for agent in agents {
@@ -87,7 +87,7 @@ impl Catalogue {
                     if read.len() >= READ_MAX {
                         read.clear();
                     }
-                    let agent_entry = Arc::new(AgentEntry::of(agent));
+                    let agent_entry = Arc::new(AgentEntry::from_agent(agent));
                     read.insert(name.to_owned(), (agent.clone(), agent_entry.clone()));
                     agent_entry
                 }
@@ -203,7 +203,7 @@ impl AgentEntry {
         ActionOffer::of(self.actions.is_empty(), self.actions.contains_key(action))
     }
 
-    fn of(agent: &Agent) -> Self {
+    fn from_agent(agent: &Agent) -> Self {
         let schema = |json: &Option<Json>| json.as_ref().map(Json::value).filter(|v| v.is_object() || v.is_boolean());
         let action_entry = |action: &goalmill_common::agent::Action| ActionEntry {
             inputs: schema(&action.inputs),

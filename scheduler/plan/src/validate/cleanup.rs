@@ -40,7 +40,12 @@ pub(super) fn undo_on(fields: &Fields<'_, '_>) -> Option<Vec<UndoOn>> {
 }
 
 /// Checks that the clean-up steps of a plan and its other steps do not wait for each other.
-pub(super) fn check(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>], index: &StepNumbers) {
+pub(super) fn check_cleanup_order(
+    context: &ValidationContext<'_>,
+    plan: &Plan,
+    origins: &[Origin<'_>],
+    index: &StepNumbers,
+) {
     if !plan.steps.iter().any(Step::is_cleanup) {
         return;
     }

@@ -33,7 +33,7 @@ impl<'a> DeclaredOutputs<'a, '_> {
     /// Checks the paths of one expression.
     ///
     /// - `step`: the step that has the expression.
-    pub(super) fn check(&'a self, step: &'a Step, at: &DocumentPath<'_>, facts: &'a Facts) {
+    pub(super) fn check_paths(&'a self, step: &'a Step, at: &DocumentPath<'_>, facts: &'a Facts) {
         for path in &facts.paths {
             let Some(declared) = self.declared(step, path) else { continue };
             if let Look::Missing { name, known, is_certain } = look(&declared.schema, declared.path) {
@@ -70,7 +70,7 @@ impl<'a> DeclaredOutputs<'a, '_> {
         match (root.as_str(), rest) {
             ("steps", [id, field, path @ ..]) if field == "outputs" => {
                 let giver = self.step(id).filter(|giver| giver.id != step.id)?;
-                Some(DeclaredPath { giver: format!("step `{id}`"), schema: self.of(giver)?, path })
+                Some(DeclaredPath { giver: format!("step `{id}`"), schema: self.declared_by_step(giver)?, path })
             }
             ("previous", [field, path @ ..]) if field == "outputs" => given(step, path),
             ("outputs", path) => given(if step.undoes.is_some() { undone()? } else { step }, path),
@@ -90,7 +90,7 @@ impl<'a> DeclaredOutputs<'a, '_> {
     }
 
     /// What a step gives; a map gives a list.
-    fn of(&self, step: &'a Step) -> Option<Cow<'a, Value>> {
+    fn declared_by_step(&self, step: &'a Step) -> Option<Cow<'a, Value>> {
         let schema = self.of_action(step);
         if step.for_each.is_none() {
             return schema;
@@ -115,7 +115,7 @@ impl<'a> DeclaredOutputs<'a, '_> {
         let found = mentions(text.as_str()?);
         let [mention] = found.as_slice() else { return None };
         let path = mention.path.strip_prefix(&["outputs".to_owned()]).filter(|_| mention.is_whole)?;
-        let schema = self.of(self.step(&mention.step)?)?;
+        let schema = self.declared_by_step(self.step(&mention.step)?)?;
         match look(&schema, path) {
             Look::Types(schema) => Some(schema.clone()),
             Look::Unknown | Look::Missing { .. } => None,

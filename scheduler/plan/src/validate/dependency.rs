@@ -12,7 +12,7 @@ use crate::document::{DocumentPath, Fields, Table, ValidationContext, shorten, t
 const DEPENDENCY: &Table = &[("step", &["id", "task", "name"]), ("is", &["status", "statuses", "outcome"])];
 
 /// Reads `dependencies`, and the statuses that are named in it or in `dependency_status`.
-pub(super) fn read<'v>(fields: &Fields<'v, '_>, step: &mut Step) -> Vec<Dependency<'v>> {
+pub(super) fn read_dependencies<'v>(fields: &Fields<'v, '_>, step: &mut Step) -> Vec<Dependency<'v>> {
     let dependencies = dependencies(fields, step);
     let Some(field) = fields.get("dependency_status") else { return dependencies };
     let at = fields.at.key(field.key);
@@ -99,7 +99,7 @@ fn with_status(
     map: &Map<String, Value>,
     step: &mut Step,
 ) -> Option<String> {
-    let inside = Fields::read(context, at, map, DEPENDENCY);
+    let inside = Fields::from_map(context, at, map, DEPENDENCY);
     let Some(field) = inside.get("step") else {
         let hint = "name the step, as in `{\"step\": \"book\", \"is\": [\"failed\"]}`";
         context.error("MISSING_FIELD", &at.key("step"), "a dependency with a status needs `step`", hint);
@@ -166,7 +166,12 @@ fn read_status(
 }
 
 /// Checks that each dependency can have a status that is named.
-pub(super) fn check(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>], index: &StepNumbers) {
+pub(super) fn check_dependency_statuses(
+    context: &ValidationContext<'_>,
+    plan: &Plan,
+    origins: &[Origin<'_>],
+    index: &StepNumbers,
+) {
     for (spec, origin) in plan.steps.iter().zip(origins).filter(|(spec, _)| !spec.dependency_status.is_empty()) {
         for (d, dependency) in origin.dependencies.iter().enumerate() {
             let allowed = spec.dependency_status.get(&dependency.id).map(Vec::as_slice);

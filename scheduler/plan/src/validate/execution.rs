@@ -21,7 +21,7 @@ const EXECUTION: &Table = &[
 ];
 
 /// Reads `execution: {strategy, max_parallel, agent_type, on_failure, retry, timeout}`.
-pub(super) fn read(fields: &Fields<'_, '_>) -> ExecutionPolicy {
+pub(super) fn read_execution(fields: &Fields<'_, '_>) -> ExecutionPolicy {
     let Some(field) = fields.get("execution") else { return ExecutionPolicy::default() };
     let at = fields.at.key(field.key);
     let Value::Object(map) = field.value else {
@@ -33,7 +33,7 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> ExecutionPolicy {
         );
         return ExecutionPolicy::default();
     };
-    let inner = Fields::read(fields.context, &at, map, EXECUTION);
+    let inner = Fields::from_map(fields.context, &at, map, EXECUTION);
     let is_given = |names: [&str; 2]| names.iter().any(|name| inner.get(name).is_some());
     ExecutionPolicy {
         strategy: inner.get("strategy").map(|_| shape::strategy(&inner)),

@@ -226,7 +226,7 @@ impl ExpressionCheck<'_, '_> {
         self.reads.add(&facts, self.index, at);
         warn_of_types(self.context, self.plan, self.index, at, &facts.comparisons);
         if let Some(declared) = self.declared() {
-            declared.check(&self.plan.steps[step], at, &facts);
+            declared.check_paths(&self.plan.steps[step], at, &facts);
         }
         if self.plan.steps[step].undoes.is_some() {
             self.check_undo(step, at, &facts);

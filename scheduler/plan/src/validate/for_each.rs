@@ -27,7 +27,7 @@ const TAKEN: [&str; 12] =
     ["goal", "steps", "inputs", "item", "index", "true", "false", "none", "not", "and", "or", "in"];
 
 /// Reads `for_each`: a list, an expression, or an object with both and the other fields.
-pub(super) fn read(fields: &Fields<'_, '_>, step: &mut Step) {
+pub(super) fn read_for_each(fields: &Fields<'_, '_>, step: &mut Step) {
     let Some(field) = fields.get("for_each") else {
         for name in BESIDE {
             if let Some(other) = fields.get(name) {
@@ -40,13 +40,13 @@ pub(super) fn read(fields: &Fields<'_, '_>, step: &mut Step) {
     };
     let at = fields.at.key(field.key);
     let inside = match field.value {
-        Value::Object(map) => Some(Fields::read(fields.context, &at, map, FOR_EACH)),
+        Value::Object(map) => Some(Fields::from_map(fields.context, &at, map, FOR_EACH)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
     };
     let map = match &inside {
-        None => of(fields, fields, &at, field.value),
+        None => read_map(fields, fields, &at, field.value),
         Some(inside) => match inside.get("items") {
-            Some(items) => of(fields, inside, &at.key(items.key), items.value),
+            Some(items) => read_map(fields, inside, &at.key(items.key), items.value),
             None => {
                 let hint = "give the list, as in `{\"items\": \"{{ steps.find.outputs.cities }}\"}`";
                 fields.context.error("MISSING_FIELD", &at.key("items"), "`for_each` needs `items`", hint);
@@ -67,7 +67,7 @@ pub(super) fn read(fields: &Fields<'_, '_>, step: &mut Step) {
 }
 
 /// - `options`: where the fields beside the list are.
-fn of(step: &Fields<'_, '_>, options: &Fields<'_, '_>, at: &DocumentPath<'_>, items: &Value) -> Option<ForEach> {
+fn read_map(step: &Fields<'_, '_>, options: &Fields<'_, '_>, at: &DocumentPath<'_>, items: &Value) -> Option<ForEach> {
     let context = step.context;
     let steps_max = u64::try_from(context.limits.steps_max).unwrap_or(u64::MAX);
     let map = ForEach {
@@ -133,7 +133,7 @@ fn on_item_failure(options: &Fields<'_, '_>) -> OnItemFailure {
 }
 
 fn at_most(options: &Fields<'_, '_>, at: &DocumentPath<'_>, map: &Map<String, Value>) -> OnItemFailure {
-    let inside = Fields::read(options.context, at, map, AT_MOST);
+    let inside = Fields::from_map(options.context, at, map, AT_MOST);
     match inside.get("at_most") {
         Some(field) => count(options.context, &at.key(field.key), field.value, 0, u64::from(u32::MAX))
             .map_or(OnItemFailure::Fail, |most| OnItemFailure::AtMost(to_u32(most))),

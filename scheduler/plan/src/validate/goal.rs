@@ -43,12 +43,12 @@ pub fn goal_field(key: &str) -> Option<&'static str> {
 /// Checks a goal: a sentence, or an object with `description`.
 pub fn goal(draft: &Value, limits: &Limits) -> Result<Goal, Vec<Issue>> {
     let context = ValidationContext::new(limits);
-    let goal = read(&context, draft);
+    let goal = read_goal_fields(&context, draft);
     context.finish()?;
     Ok(goal)
 }
 
-fn read(context: &ValidationContext<'_>, draft: &Value) -> Goal {
+fn read_goal_fields(context: &ValidationContext<'_>, draft: &Value) -> Goal {
     let at = DocumentPath::ROOT;
     if is_foreign(context, draft, "a goal") {
         return Goal::default();
@@ -77,7 +77,7 @@ fn nested(context: &ValidationContext<'_>, at: &DocumentPath<'_>, inner: &Value)
 }
 
 fn object(context: &ValidationContext<'_>, at: &DocumentPath<'_>, map: &Map<String, Value>) -> Goal {
-    let fields = Fields::read(context, at, map, GOAL);
+    let fields = Fields::from_map(context, at, map, GOAL);
     let description = fields.text("description").map(|t| t.trim().to_owned());
     match fields.get("description") {
         Some(field) => described(context, &at.key(field.key), description.as_deref()),
@@ -102,7 +102,7 @@ fn object(context: &ValidationContext<'_>, at: &DocumentPath<'_>, map: &Map<Stri
         start_at_ms: time_of("start_at_ms"),
         start_in_ms: start_in(&fields),
         priority: policy::priority(&fields).unwrap_or_default(),
-        execution: super::execution::read(&fields),
+        execution: super::execution::read_execution(&fields),
         budget: policy::budget(&fields),
         namespace: namespace(&fields),
         planning: planning(&fields),
@@ -173,7 +173,7 @@ fn zone_of_times(fields: &Fields<'_, '_>) -> DocumentZone {
         let hint = "put it beside the time that it is for, as beside `until` of a wait, or remove it";
         fields.context.error("MISSING_FIELD", &fields.at.key(field.key), detail, hint);
     }
-    DocumentZone::read(fields)
+    DocumentZone::from_fields(fields)
 }
 
 fn start_in(fields: &Fields<'_, '_>) -> Option<u64> {

@@ -29,7 +29,7 @@ pub(super) fn context(fields: &Fields<'_, '_>) -> GoalContext {
         wrong_type(context, &at, field.value, "an object with `transcript`, `memory`, `documents`, `inputs`");
         return GoalContext::default();
     };
-    let inner = Fields::read(context, &at, map, CONTEXT);
+    let inner = Fields::from_map(context, &at, map, CONTEXT);
     let read = GoalContext {
         transcript: list(&inner, "transcript", TURNS_MAX, turn),
         memory: inner.get("memory").map(|field| field.value.clone()).unwrap_or_default(),
@@ -69,7 +69,7 @@ fn turn(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -
     let Value::Object(map) = value else {
         return text(context, at, value).map(|text| TranscriptTurn { role: "user".into(), text });
     };
-    let fields = Fields::read(context, at, map, TURN);
+    let fields = Fields::from_map(context, at, map, TURN);
     let role = fields.text("role").unwrap_or_else(|| "user".into());
     missing(&fields, "a turn needs a `text`");
     // The content of tool turns is often an object.
@@ -82,7 +82,7 @@ fn document(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Valu
     let Value::Object(map) = value else {
         return text(context, at, value).map(|text| ContextDocument { source: String::new(), text });
     };
-    let fields = Fields::read(context, at, map, DOCUMENT);
+    let fields = Fields::from_map(context, at, map, DOCUMENT);
     missing(&fields, "a document needs a `text`");
     Some(ContextDocument { source: fields.text("source").unwrap_or_default(), text: fields.text("text")? })
 }

@@ -63,7 +63,7 @@ fn read_list(context: &ValidationContext<'_>, at: &DocumentPath<'_>, items: &[Va
             }
             continue;
         };
-        let fields = Fields::read(context, &at, map, CONSTRAINT);
+        let fields = Fields::from_map(context, &at, map, CONSTRAINT);
         check_weight(context, &at, item);
         let Some(name) = fields.text("name") else {
             if fields.get("name").is_none() {
@@ -190,7 +190,7 @@ fn criterion(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Val
             ..Criterion::default()
         });
     };
-    let fields = Fields::read(context, at, map, CRITERION);
+    let fields = Fields::from_map(context, at, map, CRITERION);
     let id = fields.text("id").unwrap_or_default();
     if !id.is_empty() && !is_id(&id) {
         let hint = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";

@@ -26,7 +26,7 @@ use goalmill_expression::is_plain;
 /// Issues of one step's inputs that are listed.
 pub(super) const LISTED_MAX: usize = 20;
 
-pub(super) fn check(
+pub(super) fn check_inputs(
     context: &ValidationContext<'_>,
     rules: &Rules<'_>,
     catalogue: &Catalogue,
@@ -66,7 +66,7 @@ impl<'a> StepAction<'a> {
         if rules.weights.inputs == Weight::Ignore {
             return Self { entry, schema: Ok(None) };
         }
-        let schema = if context.has_room_for_schemas() { entry.check() } else { Err(too_large(context)) };
+        let schema = if context.has_room_for_schemas() { entry.inputs_schema() } else { Err(too_large(context)) };
         let schema = match schema {
             Ok(Some(schema)) if !context.count_schema(schema.bytes()) => Err(too_large(context)),
             other => other,

@@ -62,7 +62,7 @@ pub use step_id::{id_text, own_id};
 
 /// Parses and validates a plan in any accepted spelling.
 pub fn validate_text(text: &[u8], format: Format, limits: &Limits) -> Result<ValidPlan, Vec<Issue>> {
-    validate_plan(&document::read(text, format, limits)?, limits)
+    validate_plan(&document::parse_document(text, format, limits)?, limits)
 }
 
 /// Validates the form of a plan in any accepted spelling.
@@ -77,7 +77,7 @@ pub fn validate_plan_by(draft: &Value, limits: &Limits, rules: &Rules<'_>) -> Re
 
 fn validate_in(context: &ValidationContext<'_>, draft: &Value) -> Result<ValidPlan, Vec<Issue>> {
     let plan = read_plan(context, draft);
-    let warnings = context.take()?;
+    let warnings = context.take_issues()?;
     let plan = plan.expect("a document without errors gives a plan");
     Ok(ValidPlan::new(plan, warnings))
 }

@@ -47,7 +47,7 @@ fn names_or_schema(fields: &Fields<'_, '_>, field: Field<'_>, step: &mut Step) {
         Value::Object(map) if map.values().all(Value::is_string) && !schema::is_schema(map) => {
             map.keys().for_each(|name| take(&at, &Value::String(name.clone())));
         }
-        Value::Object(_) => step.output_schema = schema::read(fields.context, &at, field.value),
+        Value::Object(_) => step.output_schema = schema::read_schema(fields.context, &at, field.value),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => take(&at, field.value),
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn planning(fields: &Fields<'_, '_>) -> Planning {
         wrong_type(fields.context, &at, field.value, "an object with `planner`, `model`, `revision`");
         return Planning::default();
     };
-    let inner = Fields::read(fields.context, &at, map, PLANNING);
+    let inner = Fields::from_map(fields.context, &at, map, PLANNING);
     let limits = fields.context.limits;
     let after = inner
         .duration("fallback_after_ms", Unit::Milliseconds, 0, FALLBACK_MS_MAX, "INVALID_VALUE")

@@ -57,7 +57,7 @@ pub(super) fn approval(fields: &Fields<'_, '_>) -> Option<Approval> {
         }
     };
     let at = fields.at.key(field.key);
-    let inner = Fields::read(fields.context, &at, map, APPROVAL);
+    let inner = Fields::from_map(fields.context, &at, map, APPROVAL);
     let max = fields.context.limits.approval_ms_max;
     let limit = inner
         .duration("limit_ms", Unit::Milliseconds, 1, max, "INVALID_TIMEOUT")
@@ -106,7 +106,7 @@ pub(super) fn revision(fields: &Fields<'_, '_>) -> Option<RevisionPolicy> {
             return None;
         }
     };
-    let inner = Fields::read(fields.context, &at, map, REVISION);
+    let inner = Fields::from_map(fields.context, &at, map, REVISION);
     let usual = RevisionPolicy::default();
     let share = |name: &str, usual: f64| {
         let Some(given) = inner.amount(name) else { return usual };
@@ -164,7 +164,7 @@ pub(super) fn ask(fields: &Fields<'_, '_>) -> Option<Question> {
         let question = text(fields.context, &at, field.value)?;
         return Some(Question { question, schema: None, default: None, limit_ms: usual_ms, into: None });
     };
-    let inner = Fields::read(fields.context, &at, map, ASK);
+    let inner = Fields::from_map(fields.context, &at, map, ASK);
     if inner.get("question").is_none() {
         fields.context.error("MISSING_FIELD", &at.key("question"), "nothing is asked", "give a `question`");
     }
@@ -174,7 +174,7 @@ pub(super) fn ask(fields: &Fields<'_, '_>) -> Option<Question> {
         .or_else(|| inner.duration("limit", Unit::Seconds, 1, max, "INVALID_TIMEOUT"));
     Some(Question {
         question: inner.text("question")?,
-        schema: inner.get("schema").and_then(|f| super::schema::read(fields.context, &at.key(f.key), f.value)),
+        schema: inner.get("schema").and_then(|f| super::schema::read_schema(fields.context, &at.key(f.key), f.value)),
         default: inner.get("default").map(|f| Json::of(f.value)),
         limit_ms: limit_ms.unwrap_or(usual_ms),
         into: inner.text("into").filter(|name| !name.is_empty()),
@@ -194,7 +194,7 @@ pub(super) fn budget(fields: &Fields<'_, '_>) -> Budget {
         wrong_type(fields.context, &at, field.value, "an object with `tokens`, `cost`, `seconds`");
         return Budget::default();
     };
-    let inner = Fields::read(fields.context, &at, map, AMOUNTS);
+    let inner = Fields::from_map(fields.context, &at, map, AMOUNTS);
     Budget {
         tokens: inner.count("tokens", 0, TOKENS_MAX),
         cost: inner.amount("cost"),
@@ -218,7 +218,7 @@ pub(super) fn estimates(fields: &Fields<'_, '_>) -> Estimates {
         wrong_type(fields.context, &at, field.value, "an object with `seconds`, `tokens`, `cost`");
         return out;
     };
-    let inner = Fields::read(fields.context, &at, map, AMOUNTS);
+    let inner = Fields::from_map(fields.context, &at, map, AMOUNTS);
     out.seconds = seconds(&inner, "seconds").or(out.seconds);
     out.tokens = inner.count("tokens", 0, TOKENS_MAX).or(out.tokens);
     out.cost = inner.amount("cost").or(out.cost);
@@ -249,7 +249,7 @@ pub(super) fn cache(context: &ValidationContext<'_>, at: &DocumentPath<'_>, valu
             return text(context, at, value).map(|key| Cache { key, ttl_ms: CACHE_TTL_MS });
         }
     };
-    let fields = Fields::read(context, at, map, CACHE);
+    let fields = Fields::from_map(context, at, map, CACHE);
     let ttl = |name, unit| fields.duration(name, unit, 1, CACHE_TTL_MS_MAX, "INVALID_VALUE");
     let ttl_ms = ttl("ttl_ms", Unit::Milliseconds).or_else(|| ttl("ttl", Unit::Seconds)).unwrap_or(CACHE_TTL_MS);
     let key = if fields.get("key").is_some() { fields.text("key")? } else { CACHE_KEY.to_owned() };

@@ -65,7 +65,9 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             crate::document::wrong_type(self.context, at, value, "a step, an object with `id`,");
             return;
         };
-        let Some(((mut step, origin), undo)) = step::read(self.context, at, map, key, depth) else { return };
+        let Some(((mut step, origin), undo)) = step::read_step_fields(self.context, at, map, key, depth) else {
+            return;
+        };
         if let Some(phase) = phase {
             step.phase = Some(phase.to_owned());
         }
@@ -94,7 +96,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                 crate::document::wrong_type(self.context, &at, item, "a phase, an object with `id`,");
                 continue;
             };
-            let fields = Fields::read(self.context, &at, map, PHASE);
+            let fields = Fields::from_map(self.context, &at, map, PHASE);
             let phase = self.phase(&fields, i);
             if let Some(field) = fields.get("steps") {
                 self.steps(&at.key(field.key), field.value, Some(&phase.id), depth);
@@ -183,17 +185,17 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         plan.steps = std::mem::take(&mut self.steps);
         // With steps left out, what refers to them would look wrong too.
         let complete = plan.steps.len() == count;
-        self.check(at, &mut plan, complete);
+        self.check_steps(at, &mut plan, complete);
         Some(plan)
     }
 
     /// Checks what needs all steps: the graph, the scope of expressions, the agents.
-    fn check(&mut self, at: &DocumentPath<'_>, plan: &mut Plan, complete: bool) {
+    fn check_steps(&mut self, at: &DocumentPath<'_>, plan: &mut Plan, complete: bool) {
         let context = self.context;
         let numbers = graph::number_steps(context, plan, &self.origins);
         let (mut graph, ranks) = graph::check_graph(context, at, plan, &self.origins, &numbers, complete);
-        cleanup::check(context, plan, &self.origins, &numbers);
-        dependency::check(context, plan, &self.origins, &numbers);
+        cleanup::check_cleanup_order(context, plan, &self.origins, &numbers);
+        dependency::check_dependency_statuses(context, plan, &self.origins, &numbers);
         let graph = (&mut graph, &ranks);
         expression_scope::check_expressions(context, at, plan, &mut self.origins, &numbers, graph);
         agents::check_agents(context, plan, &self.origins, &numbers);

@@ -16,13 +16,13 @@ const REPEAT: &Table = &[
 ];
 
 /// Reads `repeat: {until, max, delay, on_max}`.
-pub(super) fn read(fields: &Fields<'_, '_>, step: &mut Step) {
+pub(super) fn read_repeat(fields: &Fields<'_, '_>, step: &mut Step) {
     let Some(field) = fields.get("repeat") else { return };
     let at = fields.at.key(field.key);
     let Value::Object(map) = field.value else {
         return wrong_type(fields.context, &at, field.value, "an object with `until` and `max`");
     };
-    let inside = Fields::read(fields.context, &at, map, REPEAT);
+    let inside = Fields::from_map(fields.context, &at, map, REPEAT);
     let wrong = |detail: &str, hint: &str| fields.context.error("INVALID_VALUE", &at, detail, hint);
     // That the answer of a person is the outputs is refused already.
     let is_answer = step.ask.as_ref().is_some_and(|ask| ask.into.is_none());

@@ -46,7 +46,7 @@ pub(super) fn retry(context: &ValidationContext<'_>, at: &DocumentPath<'_>, valu
             return retry;
         }
     };
-    let fields = Fields::read(context, at, map, RETRY);
+    let fields = Fields::from_map(context, at, map, RETRY);
     let max = fields.count("max", 0, limit);
     let attempts = fields.count("max_attempts", 1, limit + 1).map(|n| n - 1);
     if let (Some(max), Some(attempts)) = (max, attempts)
@@ -62,7 +62,7 @@ pub(super) fn retry(context: &ValidationContext<'_>, at: &DocumentPath<'_>, valu
     match fields.get("backoff") {
         Some(Field { value: Value::Object(map), key }) => {
             let at = at.key(key);
-            spacing.parse(&Fields::read(context, &at, map, BACKOFF));
+            spacing.parse(&Fields::from_map(context, &at, map, BACKOFF));
         }
         // Seconds.
         Some(Field { value: Value::Number(_), .. }) => {

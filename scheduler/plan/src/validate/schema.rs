@@ -17,7 +17,7 @@ pub(super) fn is_schema(map: &Map<String, Value>) -> bool {
 }
 
 /// Checks a schema and keeps it.
-pub(super) fn read(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -> Option<Json> {
+pub(super) fn read_schema(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -> Option<Json> {
     if !value.is_object() && !value.is_boolean() {
         wrong_type(context, at, value, "a JSON Schema, an object");
         return None;
@@ -26,13 +26,13 @@ pub(super) fn read(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value
     let before = context.errors();
     stays_inside(context, at, value);
     if context.errors() == before && context.has_room_for_schemas() && context.is_new_schema(schema.text()) {
-        check(context, at, value, &schema);
+        check_schema(context, at, value, &schema);
     }
     Some(schema)
 }
 
 /// Compiles a schema when all of the plan are within their limit. Only the first one above it is reported.
-fn check(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value, schema: &Json) {
+fn check_schema(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value, schema: &Json) {
     let bytes = compiled_bytes(value);
     let counted = bytes.as_ref().map_or(SCHEMA_BYTES_MAX, |bytes| *bytes);
     let has_room = context.count_schema(counted);

@@ -172,7 +172,7 @@ fn wrapper(context: &ValidationContext<'_>, at: &DocumentPath<'_>, map: &Map<Str
         ("id", &["plan_id"]),
         ("version", &["$schema"]),
     ];
-    Fields::read(context, at, map, BESIDE);
+    Fields::from_map(context, at, map, BESIDE);
 }
 
 fn object(
@@ -182,7 +182,7 @@ fn object(
     depth: u32,
 ) -> Option<Plan> {
     let before = context.errors();
-    let fields = Fields::read(context, at, map, PLAN);
+    let fields = Fields::from_map(context, at, map, PLAN);
     if let Some(field) = fields.get("inputs").filter(|_| depth > 0) {
         let detail = "the inputs of a plan inside a plan are those of its step";
         let hint = "move them to `inputs` of the step, or write them as `default` into `input_schema`";
@@ -231,7 +231,7 @@ fn object(
     let plan = reading.finish(&at.key(steps_key), plan, &edges.unwrap_or_default(), count + cleanup)?;
     check_events(context, at, &plan);
     if let Some(rules) = context.rules.filter(|_| depth == 0) {
-        super::budget::check(context, at, &plan, &rules.budget, rules.catalogue);
+        super::budget::check_budget(context, at, &plan, &rules.budget, rules.catalogue);
         super::budget::check_constraints(context, &plan, &rules.constraints, rules.seconds_left, rules.catalogue);
     }
     Some(plan)
@@ -245,7 +245,7 @@ fn plan_of(fields: &Fields<'_, '_>) -> Plan {
         max_parallel: fields.count("max_parallel", 1, u64::from(u32::MAX)).map(to_u32),
         input_schema: fields
             .get("input_schema")
-            .and_then(|field| super::schema::read(fields.context, &fields.at.key(field.key), field.value)),
+            .and_then(|field| super::schema::read_schema(fields.context, &fields.at.key(field.key), field.value)),
         budget: policy::budget(fields),
         approve: policy::approval(fields),
         revision: policy::revision(fields),

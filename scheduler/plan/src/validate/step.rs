@@ -18,14 +18,14 @@ use crate::document::{DocumentPath, Field, Fields, ValidationContext, shorten, t
 /// Reads a step; `None` when it has no usable id, which is noted.
 ///
 /// - `key`: the step's id, where the steps are an object.
-pub(super) fn read<'v>(
+pub(super) fn read_step_fields<'v>(
     context: &ValidationContext<'_>,
     at: &DocumentPath<'_>,
     map: &'v Map<String, Value>,
     key: Option<&'v str>,
     depth: u32,
 ) -> Option<StepWithUndo<'v>> {
-    let fields = Fields::read(context, at, map, STEP);
+    let fields = Fields::from_map(context, at, map, STEP);
     // An undo step gets its id from the step that it undoes.
     let id = if key == Some("") { Some(String::new()) } else { id(&fields, key) };
     let kind = kind(&fields);
@@ -40,7 +40,7 @@ pub(super) fn read<'v>(
     step.phase = fields.text("phase");
     expected_outputs(&fields, &mut step);
     if let Some(field) = fields.get("output_schema") {
-        step.output_schema = schema::read(context, &at.key(field.key), field.value);
+        step.output_schema = schema::read_schema(context, &at.key(field.key), field.value);
     }
     step.when = when(&fields);
     step.join = join(&fields);
@@ -66,13 +66,13 @@ pub(super) fn read<'v>(
     step.always = fields.flag("always").unwrap_or(false);
     step.undoes = fields.text("undoes").map(StepId::from);
     step.callback = callback(&fields, kind);
-    for_each::read(&fields, &mut step);
-    repeat::read(&fields, &mut step);
+    for_each::read_for_each(&fields, &mut step);
+    repeat::read_repeat(&fields, &mut step);
     // A map puts a plan of its own around the plan of each item.
     let depth = depth + u32::from(step.for_each.is_some());
     sub_plan(&fields, &mut step, depth);
-    wait::read(&fields, &mut step);
-    let dependencies = dependency::read(&fields, &mut step);
+    wait::read_wait(&fields, &mut step);
+    let dependencies = dependency::read_dependencies(&fields, &mut step);
     let origin = origin_of(&fields, dependencies);
     let undo = undo(&fields, &step, depth);
     id.map(|_| ((step, origin), undo))
@@ -117,7 +117,7 @@ fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step,
         context.error("CONFLICTING_FIELDS", &at.key("for_each"), detail, "remove `for_each` here");
         return None;
     }
-    let (mut undo, origin) = read(context, &at, map, Some(""), depth)?.0;
+    let (mut undo, origin) = read_step_fields(context, &at, map, Some(""), depth)?.0;
     if undo.agent_type.is_open() && target.kind.needs_worker() && target.plan.is_none() {
         undo.agent_type = target.agent_type.clone();
     }

@@ -19,7 +19,7 @@ pub(super) fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
         let action = text(fields.context, &at, field.value)?;
         return (!action.is_empty()).then_some(Fallback { agent_type: None, action: Some(action) });
     };
-    let inner = Fields::read(fields.context, &at, map, FALLBACK);
+    let inner = Fields::from_map(fields.context, &at, map, FALLBACK);
     let agent_type = inner.text("agent_type");
     if let (Some(agent), Some(field)) = (&agent_type, inner.get("agent_type"))
         && !is_id(agent)

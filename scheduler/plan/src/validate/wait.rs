@@ -43,7 +43,7 @@ pub(super) fn is_wait(fields: &Fields<'_, '_>) -> bool {
 }
 
 /// Reads `wait: {for}`, `wait: {until}`, `wait: {event}`, `wait: 3d`, or the same fields of the step itself.
-pub(super) fn read(fields: &Fields<'_, '_>, step: &mut Step) {
+pub(super) fn read_wait(fields: &Fields<'_, '_>, step: &mut Step) {
     let own = || OWN.iter().filter_map(|name| fields.get(name));
     let given = fields.get("wait");
     if step.kind != StepKind::Wait {
@@ -65,7 +65,7 @@ pub(super) fn read(fields: &Fields<'_, '_>, step: &mut Step) {
             }
             let at = fields.at.key(field.key);
             if let Value::Object(map) = field.value {
-                of_fields(&Fields::read(fields.context, &at, map, WAIT), &at)
+                of_fields(&Fields::from_map(fields.context, &at, map, WAIT), &at)
             } else {
                 StepWait { for_ms: for_ms(fields.context, &at, field.value, Unit::Seconds), ..StepWait::default() }
             }
@@ -114,7 +114,7 @@ fn of_fields(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> StepWait {
             context.error("CONFLICTING_FIELDS", &at.key(second.key), detail, "keep one of them");
         }
     }
-    let zone = DocumentZone::read(fields);
+    let zone = DocumentZone::from_fields(fields);
     if let (Some(field), None) = (of("tz"), of("until")) {
         context.warn("UNUSED_FIELD", &at.key(field.key), "`tz` is the zone of `until`, which is missing", "remove it");
     }
@@ -144,7 +144,7 @@ fn of_event(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> StepWait {
         let hint = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
         context.error("INVALID_ID", &at.key(field.key), "it is no name of an event", hint);
     }
-    let schema = fields.get("schema").and_then(|field| schema::read(context, &at.key(field.key), field.value));
+    let schema = fields.get("schema").and_then(|field| schema::read_schema(context, &at.key(field.key), field.value));
     StepWait {
         event,
         key: fields.text("key").filter(|key| !key.is_empty()),
@@ -165,7 +165,7 @@ fn on_timeout(fields: &Fields<'_, '_>, at: &DocumentPath<'_>, schema: Option<&Js
         };
     };
     let at = at.key(field.key);
-    let inner = Fields::read(fields.context, &at, map, &[("default", &["outputs"])]);
+    let inner = Fields::from_map(fields.context, &at, map, &[("default", &["outputs"])]);
     let Some(default) = inner.get("default") else {
         let hint = "write `fail`, `skip`, or `{\"default\": …}` with the outputs of the step";
         fields.context.error("MISSING_FIELD", &at.key("default"), "nothing says what happens", hint);

@@ -69,7 +69,7 @@ impl GoalFacts {
     /// Reads the description, then the constraints, which win.
     ///
     /// - `now_ms`: Unix milliseconds; `in May` is the next May from then, in UTC.
-    pub fn read(goal: &Goal, now_ms: u64) -> Self {
+    pub fn from_goal(goal: &Goal, now_ms: u64) -> Self {
         let today = journey::day_of(now_ms);
         let mut facts = Self::of_text(&mut ClauseText::new(beginning(&goal.description)), today);
         constraint::take_over(&mut facts, &goal.constraints, today);
@@ -91,7 +91,7 @@ impl GoalFacts {
         let (destination, origin) = journey::places(text);
         let month = journey::month(text, today);
         let budget = journey::budget(text);
-        let (request, subject) = request::read(text);
+        let (request, subject) = request::read_request(text);
         let (own_constraints, unread) = (Map::new(), unread_numbers(text));
         Self { budget, duration, month, destination, origin, travellers, subject, request, own_constraints, unread }
     }

@@ -34,7 +34,7 @@ impl GoalRequest {
 
 /// The first words of the first sentence, without polite words and facts; and the main request in the words of the goal, up to
 /// the first fact or sign.
-pub(super) fn read(text: &ClauseText<'_>) -> (GoalRequest, Option<String>) {
+pub(super) fn read_request(text: &ClauseText<'_>) -> (GoalRequest, Option<String>) {
     let words = || WORD.find_iter(text.source);
     let is_first = |word: &regex::Match<'_>| !POLITE.is_match(word.as_str()) && !text.is_read(word.start());
     let Some(start) = words().find(is_first).or(words().next()).map(|word| word.start()) else {

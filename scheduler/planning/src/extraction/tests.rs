@@ -10,7 +10,7 @@ const NOW_MS: u64 = 1_795_293_490_279;
 
 fn read(description: &str, constraints: Value) -> GoalFacts {
     let constraints = constraints.as_object().cloned().unwrap_or_default();
-    GoalFacts::read(&Goal { description: description.into(), constraints, ..Goal::default() }, NOW_MS)
+    GoalFacts::from_goal(&Goal { description: description.into(), constraints, ..Goal::default() }, NOW_MS)
 }
 
 fn facts(description: &str, constraints: Value) -> Value {

@@ -120,18 +120,18 @@ impl GoalDomain {
     pub fn from_yaml(text: &str) -> Result<Self, String> {
         let mut domain: Self = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;
         domain.parsed = parse_domain(&domain.hddl).map_err(|e| format!("hddl:{e}"))?;
-        domain.check()?;
+        domain.check_domain()?;
         Ok(domain)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check_domain(&self) -> Result<(), String> {
         if !is_id(&self.id) {
             return Err(format!("id: `{}` is no id; use letters, digits, `.`, `_`, `:`, `-`", self.id));
         }
         if !(0.0..=1.0).contains(&self.confidence) {
             return Err(format!("confidence: `{}` is not between 0 and 1", self.confidence));
         }
-        self.matching.check()?;
+        self.matching.check_match()?;
         if self.tasks.is_empty() {
             return Err("tasks: name at least one task".into());
         }

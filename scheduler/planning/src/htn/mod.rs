@@ -57,11 +57,11 @@ impl HtnPlanner {
     }
 
     /// - `stop`: whether the answer is no longer awaited.
-    fn make(&self, request: &PlanRequest, stop: &mut dyn FnMut() -> bool) -> Result<Planned, PlanningError> {
+    fn search_plan(&self, request: &PlanRequest, stop: &mut dyn FnMut() -> bool) -> Result<Planned, PlanningError> {
         if request.revision > 0 {
             return Err(PlanningError::new("domains make first plans only, no revisions"));
         }
-        let read = GoalFacts::read(&request.goal, request.now_ms);
+        let read = GoalFacts::from_goal(&request.goal, request.now_ms);
         let said = read.known();
         let domain = self.domain(request, &read, &said).ok_or_else(|| PlanningError::new("no domain matched"))?;
         let (facts, assumed) = with_defaults(domain, &said)?;
@@ -160,7 +160,8 @@ impl Planner for HtnPlanner {
     async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
         let awaited = Awaited(Arc::new(AtomicBool::new(true)));
         let (planner, wanted, flag) = (self.clone(), request.clone(), awaited.0.clone());
-        let search = tokio::task::spawn_blocking(move || planner.make(&wanted, &mut || !flag.load(Ordering::Relaxed)));
+        let search =
+            tokio::task::spawn_blocking(move || planner.search_plan(&wanted, &mut || !flag.load(Ordering::Relaxed)));
         let answer = search.await;
         drop(awaited);
         let answer =

@@ -52,7 +52,7 @@ fn of_object(object: &DomainObject, known: &Map<String, Value>) -> Result<Vec<(S
         let value = match &object.value {
             None => Value::String(name.clone()),
             Some(value) => {
-                let value = render.plan(value)?;
+                let value = render.render_rule_plan(value)?;
                 if value.is_null() {
                     continue;
                 }
@@ -85,7 +85,7 @@ fn lines(lines: &[Line], known: &Map<String, Value>) -> Result<Vec<String>, Stri
 /// What is seen for each member of the list: the facts, `item`, `index` from 1. Once without a list.
 fn each(over: Option<&str>, known: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, String> {
     let Some(over) = over else { return Ok(vec![known.clone()]) };
-    let rendered = TemplateRenderer::new(known).plan(&Value::String(over.to_owned()))?;
+    let rendered = TemplateRenderer::new(known).render_rule_plan(&Value::String(over.to_owned()))?;
     let items = if let Value::Array(items) = rendered {
         items
     } else if rendered.is_null() {

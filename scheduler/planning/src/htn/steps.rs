@@ -35,7 +35,7 @@ pub(super) fn steps(
         let mut seen = known.clone();
         seen.extend(source.arguments.clone());
         seen.insert("made".into(), made(n, &sources, &shown, found));
-        let rendered = TemplateRenderer::new(&seen).plan(&template(source.step))?;
+        let rendered = TemplateRenderer::new(&seen).render_rule_plan(&template(source.step))?;
         let mut dependencies: BTreeSet<usize> = shown[n].clone();
         dependencies.extend(mentioned(&rendered, &sources, n));
         let ids: Vec<&str> = dependencies.iter().filter_map(|d| sources[*d].as_ref()).map(|s| s.id.as_str()).collect();

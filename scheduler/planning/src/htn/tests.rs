@@ -113,7 +113,7 @@ fn a_directory_of_domains_is_read_and_its_faults_are_located() {
     let planner = HtnPlanner::from_settings(&settings).expect("the file is well formed");
     let mut request = tour();
     request.goal.description = "Make tea".into();
-    let planned = planner.make(&request, &mut || false).expect("the domain fits");
+    let planned = planner.search_plan(&request, &mut || false).expect("the domain fits");
     assert_eq!((planned.plan.steps[0].agent_type.as_str(), planned.plan.steps[0].timeout_ms), ("kettle", Some(5)));
 }
 
@@ -128,7 +128,7 @@ async fn the_planner_answers_from_a_thread_of_its_own() {
 fn plan(request: &PlanRequest) -> Result<Planned, PlanningError> {
     let settings = PlannerSettings { htn_nodes_max: 20_000, ..PlannerSettings::default() };
     let planner = HtnPlanner::from_settings(&settings).expect("the shipped domains are well formed");
-    planner.make(request, &mut || false)
+    planner.search_plan(request, &mut || false)
 }
 
 fn shape(planned: &Planned) -> Vec<(String, String)> {

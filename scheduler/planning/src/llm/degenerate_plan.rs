@@ -50,7 +50,7 @@ pub struct PromptExample {
 
 impl PromptExample {
     /// The examples of a prompt are the lines of its system message that are plans.
-    pub fn of(prompt: &Prompt) -> Self {
+    pub fn from_prompt(prompt: &Prompt) -> Self {
         let [system, others @ ..] = prompt.messages.as_slice() else { return Self::default() };
         let mut example = Self { instructions: normal(system.text()), ..Self::default() };
         let plans = system.text().lines().filter(|line| line.starts_with('{')).map(serde_json::from_str::<Value>);
@@ -210,7 +210,7 @@ mod tests {
             messages: vec![Message::system(format!("Rules\n{example}\nIts plan: {example}")), Message::user(goal)],
         };
         let plan = Plan { steps, ..Plan::default() };
-        issues(&plan, &PromptExample::of(&prompt)).into_iter().map(|issue| issue.code).collect()
+        issues(&plan, &PromptExample::from_prompt(&prompt)).into_iter().map(|issue| issue.code).collect()
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
         };
         let plan = Plan { steps: vec![step(description, inputs)], ..Plan::default() };
         let goal = Goal { description: goal.into(), ..Goal::default() };
-        doubts(&plan, &goal, &PromptExample::of(&prompt)).into_iter().map(|issue| issue.code).collect()
+        doubts(&plan, &goal, &PromptExample::from_prompt(&prompt)).into_iter().map(|issue| issue.code).collect()
     }
 
     #[test]

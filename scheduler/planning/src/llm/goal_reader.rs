@@ -67,7 +67,7 @@ pub(crate) async fn read_goal(deps: &LlmDeps, request: &PlanRequest) -> GoalRead
     match parse_answer::value(answer.content(), &ToolCatalogue::default(), answer.is_truncated()) {
         ParsedAnswer::Complete { value: Value::Object(fields), .. } => {
             let mut reading = StatedFields::new(goal, request.now_ms);
-            reading.take(&fields);
+            reading.take_stated(&fields);
             reading.finish(answer.model)
         }
         ParsedAnswer::Complete { .. } => unread("the answer of the model has no fields"),
@@ -101,7 +101,7 @@ impl<'a> StatedFields<'a> {
         Self { goal, now_ms, text, fields: GoalChanged::of(goal), notes: Vec::new() }
     }
 
-    fn take(&mut self, answer: &Map<String, Value>) {
+    fn take_stated(&mut self, answer: &Map<String, Value>) {
         for (name, value) in entries(answer.get("constraints")) {
             self.take_constraint(&name, value);
         }

@@ -205,7 +205,7 @@ pub fn plan_schema_of(agents: Vec<Agent>, settings: &LlmSettings, limits: &Limit
         features: settings.features.clone(),
         output_tokens_max: settings.output_tokens_max,
     };
-    vocabulary.plan(limits.planned_steps_max)
+    vocabulary.plan_answer_schema(limits.planned_steps_max)
 }
 
 /// The plan without its steps, as the planner makes it whatever the model wrote.

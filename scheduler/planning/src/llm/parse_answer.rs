@@ -68,7 +68,7 @@ pub fn of_reading(mut reading: Reading, is_cut: bool) -> ParsedAnswer {
 /// Reads an answer as a draft of a plan.
 ///
 /// - `kind`: an answer, or a correction of one.
-pub fn plan(text: &str, catalogue: &ToolCatalogue, is_cut: bool, kind: DraftKind) -> ParsedAnswer {
+pub fn parse_plan_answer(text: &str, catalogue: &ToolCatalogue, is_cut: bool, kind: DraftKind) -> ParsedAnswer {
     let read = |text: &str| of_plan(parse_value(text, catalogue, &ReaderLimits::default()), catalogue, is_cut, kind);
     let Some(joined) = formats::join_stream(text).filter(|joined| joined.has_other_lines && !is_cut) else {
         return read(text);
@@ -250,7 +250,7 @@ mod tests {
 
     fn draft(text: &str) -> (Value, Vec<String>) {
         let catalogue = ToolCatalogue::from_schemas([("find_flights", None)]);
-        match plan(text, &catalogue, false, DraftKind::Answer) {
+        match parse_plan_answer(text, &catalogue, false, DraftKind::Answer) {
             ParsedAnswer::Complete { value, edits, .. } => (value, edits.into_iter().map(|edit| edit.code).collect()),
             other @ (ParsedAnswer::Truncated { .. } | ParsedAnswer::Unparseable { .. }) => panic!("{other:?}"),
         }
@@ -308,7 +308,7 @@ mod tests {
         let answer = r#"{"planId": "p", "steps": [{"id": "approve", "type": "tool", "toolId": "find_flights"},
                                                   {"id": "pay", "type": "tool", "toolId": "find_flights"}]}"#;
         let ParsedAnswer::Complete { value, .. } =
-            plan(answer, &ToolCatalogue::default(), false, DraftKind::Correction)
+            parse_plan_answer(answer, &ToolCatalogue::default(), false, DraftKind::Correction)
         else {
             panic!("it is complete");
         };
@@ -334,15 +334,15 @@ mod tests {
     fn a_cut_answer_is_no_plan_even_if_it_can_be_read() {
         let whole = r#"{"steps": [{"id": "a"}]}"#;
         assert!(matches!(
-            plan(whole, &ToolCatalogue::default(), true, DraftKind::Answer),
+            parse_plan_answer(whole, &ToolCatalogue::default(), true, DraftKind::Answer),
             ParsedAnswer::Truncated { .. }
         ));
         assert!(matches!(
-            plan(&whole[..20], &ToolCatalogue::default(), false, DraftKind::Answer),
+            parse_plan_answer(&whole[..20], &ToolCatalogue::default(), false, DraftKind::Answer),
             ParsedAnswer::Truncated { .. }
         ));
         assert!(matches!(
-            plan("no idea", &ToolCatalogue::default(), false, DraftKind::Answer),
+            parse_plan_answer("no idea", &ToolCatalogue::default(), false, DraftKind::Answer),
             ParsedAnswer::Unparseable { .. }
         ));
     }

@@ -178,7 +178,7 @@ impl<'a> PlanTask<'a> {
     fn prompt_example(&self) -> &PromptExample {
         self.prompt_example.get_or_init(|| {
             let prompt = (self.planner != "tools").then(|| self.first(None).ok()).flatten();
-            prompt.as_ref().map(PromptExample::of).unwrap_or_default()
+            prompt.as_ref().map(PromptExample::from_prompt).unwrap_or_default()
         })
     }
 
@@ -317,7 +317,7 @@ impl GenerationTask for PlanTask<'_> {
     ) -> DraftVerdict<ValidDraft> {
         let begun = Instant::now();
         let kind = if before.is_some() { DraftKind::Correction } else { DraftKind::Answer };
-        let written = parse_answer::plan(text, &self.actions, is_cut, kind);
+        let written = parse_answer::parse_plan_answer(text, &self.actions, is_cut, kind);
         self.was_read(&written, begun);
         self.evaluate_parsed(written, before, round)
     }
@@ -327,7 +327,7 @@ impl GenerationTask for PlanTask<'_> {
         let draft = before.and_then(|draft| Some(parse_answer::steps(draft)?.1.iter().filter_map(known_step)));
         let schema = match draft {
             Some(steps) => vocabulary.correction(steps.collect(), &self.frozen_ids()),
-            None => vocabulary.plan(self.request.limits.planned_steps_max),
+            None => vocabulary.plan_answer_schema(self.request.limits.planned_steps_max),
         };
         ResponseFormat::Json { name: "plan".into(), schema }
     }

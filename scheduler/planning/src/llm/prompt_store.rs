@@ -67,7 +67,7 @@ pub struct Prompt {
 impl PromptStore {
     pub fn built_in() -> Self {
         let read = |(name, text): &(&str, &str)| {
-            let template = Template::read(name, text).expect("the shipped prompts are well formed");
+            let template = Template::from_text(name, text).expect("the shipped prompts are well formed");
             ((*name).to_owned(), template)
         };
         Self(BUILT_IN.iter().map(read).collect())
@@ -89,7 +89,7 @@ impl PromptStore {
                 return Err(PromptError::Invalid { name: name.into(), reason });
             }
             let text = std::fs::read_to_string(&path).map_err(|e| unreadable(&path, &e))?;
-            prompts.0.insert(name.to_owned(), Template::read(name, &text)?);
+            prompts.0.insert(name.to_owned(), Template::from_text(name, &text)?);
         }
         Ok(prompts)
     }
@@ -199,13 +199,13 @@ impl Template {
         } else {
             format!("{{# version: {} #}}\n{text}", fingerprint(text))
         };
-        Self::read(OF_GOAL, &text).map_err(|error| match error {
+        Self::from_text(OF_GOAL, &text).map_err(|error| match error {
             PromptError::Invalid { reason, .. } => reason,
             PromptError::Unreadable { reason, .. } => reason,
         })
     }
 
-    fn read(name: &str, text: &str) -> Result<Self, PromptError> {
+    fn from_text(name: &str, text: &str) -> Result<Self, PromptError> {
         let invalid = |reason: String| PromptError::Invalid { name: name.into(), reason };
         if text.len() > BYTES_MAX {
             return Err(invalid(format!("it is larger than {BYTES_MAX} bytes")));

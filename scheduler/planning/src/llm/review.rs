@@ -148,7 +148,7 @@ async fn look(
         all.push(match answer {
             Ok(answer) => {
                 let mut round = Round::default();
-                let read = read(task, &answer, &good.plan.steps, &mut round);
+                let read = parse_findings(task, &answer, &good.plan.steps, &mut round);
                 let judged = match &read {
                     Ok(_) => DraftVerdict::Valid(()),
                     Err(reason) => DraftVerdict::Unparseable { reason: reason.clone() },
@@ -166,7 +166,12 @@ async fn look(
 }
 
 /// What an answer objects to, or why it cannot be read.
-fn read(task: &PlanTask<'_>, answer: &Completion, steps: &[Step], round: &mut Round) -> Result<Vec<Finding>, String> {
+fn parse_findings(
+    task: &PlanTask<'_>,
+    answer: &Completion,
+    steps: &[Step],
+    round: &mut Round,
+) -> Result<Vec<Finding>, String> {
     let begun = Instant::now();
     let written = parse_answer::value(answer.content(), &task.actions, answer.is_truncated());
     task.was_read(&written, begun);

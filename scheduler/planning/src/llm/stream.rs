@@ -45,7 +45,7 @@ pub async fn first_answer(
                     repair_loop.end(call, &result).await;
                     ended = Some(*result);
                 } else {
-                    arriving.take(delta.content(), task, request, &provenance).await;
+                    arriving.push_written(delta.content(), task, request, &provenance).await;
                 }
             }
             ended
@@ -102,7 +102,13 @@ impl Arriving {
         self.tidied.clear();
     }
 
-    async fn take(&mut self, written: &str, task: &mut PlanTask<'_>, request: &PlanRequest, provenance: &Provenance) {
+    async fn push_written(
+        &mut self,
+        written: &str,
+        task: &mut PlanTask<'_>,
+        request: &PlanRequest,
+        provenance: &Provenance,
+    ) {
         if written.is_empty() {
             return;
         }

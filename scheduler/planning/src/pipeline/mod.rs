@@ -158,7 +158,7 @@ impl Pipeline {
     ) -> Planned {
         let planning = &request.goal.planning;
         let provenance = Some(merge_provenance(&planned, refusals, stages, planning));
-        let mut confidence = self.confidences.of(&planned.planner, planned.confidence);
+        let mut confidence = self.confidences.completion_probability(&planned.planner, planned.confidence);
         let mut warnings = planned.warnings.clone();
         explain_model_failure(&planned.planner, &mut warnings, refusals);
         let is_guess = warnings.iter().any(|warning| GUESSES.contains(&warning.code.as_str()));
@@ -271,7 +271,7 @@ impl Pipeline {
     }
 
     /// Asks one planner after the other; the provenance of the plan tells what each of them said.
-    pub async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
+    pub async fn plan_goal(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
         let stages = Stages::default();
         let mut refusals = Vec::new();
         let chosen = self.chosen(&request.goal);
@@ -444,7 +444,7 @@ mod tests {
             Arc::new(Fixed("good", Ok("fine"))),
             Arc::new(Fixed("late", Ok("fine"))),
         ]);
-        let planned = pipeline.plan(&request()).await.expect("one planner is good");
+        let planned = pipeline.plan_goal(&request()).await.expect("one planner is good");
         assert_eq!(planned.planner, "good");
         let account = planned.provenance.expect("there is always an account").value();
         let tried: Vec<_> = account["tried"].as_array().into_iter().flatten().map(|t| t["reason"].clone()).collect();
@@ -473,9 +473,9 @@ mod tests {
         }
         let small = Fixed("llm", Err("the prompt does not fit the context of model `m`"));
         let behind =
-            pipeline(vec![Arc::new(small), Arc::new(Generic)]).plan(&request()).await.expect("there is a plan");
+            pipeline(vec![Arc::new(small), Arc::new(Generic)]).plan_goal(&request()).await.expect("there is a plan");
         assert!(behind.warnings[0].detail.ends_with("does not fit the context of model `m`"), "{:?}", behind.warnings);
-        let alone = pipeline(vec![Arc::new(Generic)]).plan(&request()).await.expect("there is a plan");
+        let alone = pipeline(vec![Arc::new(Generic)]).plan_goal(&request()).await.expect("there is a plan");
         assert!(alone.warnings[0].detail.ends_with("set up a model for better plans"));
     }
 
@@ -505,7 +505,7 @@ mod tests {
                 (GuessApproval::Never, &demo, false),
             ] {
                 let request = PlanRequest { goal: goal.clone(), agents: agents.clone(), ..request() };
-                let planned = pipeline(approval).plan(&request).await.expect("there is a plan");
+                let planned = pipeline(approval).plan_goal(&request).await.expect("there is a plan");
                 assert_eq!(planned.plan.approve.is_some(), asks, "{} {approval:?}", goal.description);
                 assert_eq!(planned.confidence <= 0.3, is_guess, "{}", planned.confidence);
             }
@@ -516,24 +516,27 @@ mod tests {
     async fn a_specific_plan_behind_a_model_that_failed_says_why_it_failed() {
         let failed = Fixed("llm", Err("the server answered 401"));
         let specific = Arc::new(Fixed("htn", Ok("fine")));
-        let planned = pipeline(vec![Arc::new(failed), specific.clone()]).plan(&request()).await.expect("there is one");
+        let planned =
+            pipeline(vec![Arc::new(failed), specific.clone()]).plan_goal(&request()).await.expect("there is one");
         let note = planned.warnings.iter().find(|w| w.code == "PLANNER_FALLBACK").expect("it is told");
         assert_eq!(note.detail, "planner `llm` gave no plan: the server answered 401; the plan is from planner `htn`");
         let draft = Fixed("llm", Ok("bad"));
-        let planned = pipeline(vec![Arc::new(draft), specific.clone()]).plan(&request()).await.expect("there is one");
+        let planned =
+            pipeline(vec![Arc::new(draft), specific.clone()]).plan_goal(&request()).await.expect("there is one");
         let note = planned.warnings.iter().find(|w| w.code == "PLANNER_FALLBACK").expect("it is told");
         assert!(note.detail.contains("BAD at /steps/0/id: a detail"), "{note:?}");
-        let alone = pipeline(vec![Arc::new(Fixed("llm", Ok("bad")))]).plan(&request()).await.expect_err("it is bad");
+        let alone =
+            pipeline(vec![Arc::new(Fixed("llm", Ok("bad")))]).plan_goal(&request()).await.expect_err("it is bad");
         assert!(alone.reason.contains("BAD at /steps/0/id: a detail"), "{alone}");
         let first = Fixed("rules", Err("no rule"));
-        let planned = pipeline(vec![Arc::new(first), specific]).plan(&request()).await.expect("there is one");
+        let planned = pipeline(vec![Arc::new(first), specific]).plan_goal(&request()).await.expect("there is one");
         assert!(planned.warnings.iter().all(|w| w.code != "PLANNER_FALLBACK"), "no model was asked");
     }
 
     #[tokio::test(start_paused = true)]
     async fn without_a_valid_plan_the_reasons_and_the_nearest_issues_are_given() {
         let pipeline = pipeline(vec![Arc::new(Fixed("sloppy", Ok("bad"))), Arc::new(Fixed("refuses", Err("no")))]);
-        let error = pipeline.plan(&request()).await.expect_err("no planner is good");
+        let error = pipeline.plan_goal(&request()).await.expect_err("no planner is good");
         assert!(error.reason.contains("`sloppy`: ") && error.reason.ends_with("`refuses`: no"), "{error}");
         assert_eq!(error.issues.len(), 1);
     }

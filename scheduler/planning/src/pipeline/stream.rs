@@ -59,7 +59,7 @@ pub enum StreamOutcome {
 }
 
 impl Pipeline {
-    /// As [`Pipeline::plan`], with steps handed over while the rest is written. Once a step is out no other planner
+    /// As [`Pipeline::plan_goal`], with steps handed over while the rest is written. Once a step is out no other planner
     /// is asked: what is missing then is a task for a revision.
     pub async fn stream(&self, request: &PlanRequest, sink: &dyn StepSink) -> Result<StreamOutcome, PlanningError> {
         let stages = Stages::default();

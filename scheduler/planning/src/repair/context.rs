@@ -90,7 +90,7 @@ pub(super) struct Graph {
 
 impl<'r> RepairContext<'r> {
     /// Finds the parts of a draft; gives it back when there are no steps to be found, or more than [`STEPS_MAX`].
-    pub(super) fn of(draft: Value, rules: &'r Rules<'r>) -> Result<Self, Value> {
+    pub(super) fn from_draft(draft: Value, rules: &'r Rules<'r>) -> Result<Self, Value> {
         let Some(Found { steps, edges }) = found(&draft) else { return Err(draft) };
         let rank = (0..steps.len()).collect();
         Ok(Self { draft, steps, edges, rules, edits: Vec::new(), rank, removed: BTreeSet::new() })

@@ -57,7 +57,7 @@ pub fn repair_list(draft: Value, limits: &Limits, rules: &Rules<'_>) -> Repaired
 fn repair_by(mut draft: Value, limits: &Limits, rules: &Rules<'_>, is_list: bool) -> RepairedDraft {
     let mut renamed = Vec::new();
     field_names::repair(&mut draft, &mut renamed);
-    let mut work = match RepairContext::of(draft, rules) {
+    let mut work = match RepairContext::from_draft(draft, rules) {
         Ok(work) => work,
         Err(draft) => {
             let outcome = validate::validate_plan_by(&draft, limits, rules);

@@ -33,7 +33,8 @@ pub(super) fn issues(work: &RepairContext<'_>) -> Vec<Issue> {
             issues.extend(foreign_reference(text, step).map(|reference| issue(pointer, reference)));
         }
         let at = work.place(step, "plan");
-        let inner = work.field(step, "plan").and_then(|inner| RepairContext::of(inner.clone(), work.rules).ok());
+        let inner =
+            work.field(step, "plan").and_then(|inner| RepairContext::from_draft(inner.clone(), work.rules).ok());
         let outer = |issue: Issue| Issue { pointer: format!("{at}{}", issue.pointer), ..issue };
         issues.extend(inner.iter().flat_map(self::issues).map(outer));
     }

@@ -43,7 +43,7 @@ pub(crate) fn revise(
     }
     let plans_again = wanted == Some(RevisionStrategy::ReplanRemaining);
     let new_plan = if plans_again { new_plan() } else { None };
-    let case = ReplanCase::of(request, trigger, new_plan);
+    let case = ReplanCase::new(request, trigger, new_plan);
     if let Some(proposal) = restructure::answered(&case) {
         return Ok(proposal);
     }

@@ -76,7 +76,7 @@ pub(crate) fn substitute_issues(request: &ReviseRequest, changes: &[Change]) -> 
     else {
         return Vec::new();
     };
-    let case = ReplanCase::of(request, trigger, None);
+    let case = ReplanCase::new(request, trigger, None);
     changes.iter().enumerate().filter_map(|(n, change)| substitute_issue(&case, n, change)).collect()
 }
 

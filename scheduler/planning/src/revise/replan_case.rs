@@ -69,7 +69,7 @@ pub(super) struct ReplanCase<'a> {
 }
 
 impl<'a> ReplanCase<'a> {
-    pub(super) fn of(request: &'a ReviseRequest, trigger: Trigger, new_plan: Option<Plan>) -> Self {
+    pub(super) fn new(request: &'a ReviseRequest, trigger: Trigger, new_plan: Option<Plan>) -> Self {
         Self { request, situation: &request.situation, trigger, new_plan }
     }
 

@@ -131,7 +131,7 @@ impl RuleCase {
             terms: Default::default(),
             reading: None,
         };
-        let facts = GoalFacts::read(&self.goal, now_ms).known();
+        let facts = GoalFacts::from_goal(&self.goal, now_ms).known();
         let mut failures = Vec::new();
         let rule = planner.choose(&request);
         let (id, kind) = rule.map(|rule| (rule.id.as_str(), rule.goal_type.as_str())).unwrap_or_default();
@@ -145,7 +145,7 @@ impl RuleCase {
                 failures.push(CaseFailure { field, expected: expected.clone(), found: found.clone() });
             }
         }
-        let made = planner.make(&request).and_then(|planned| PlannerAnswer::validate(planned, &request));
+        let made = planner.plan_by_rules(&request).and_then(|planned| PlannerAnswer::validate(planned, &request));
         if let Err(error) = made {
             let issues = error.issues.iter().map(|issue| format!("{}: {}", issue.pointer, issue.detail));
             let reasons: Vec<String> = std::iter::once(error.reason.clone()).chain(issues).collect();

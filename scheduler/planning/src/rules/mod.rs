@@ -66,11 +66,11 @@ impl RulesPlanner {
         load::from_dir(dir).map(|rules| Self { rules })
     }
 
-    fn make(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
+    fn plan_by_rules(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
         if request.revision > 0 {
             return Err(PlanningError::new("rules make first plans only, no revisions"));
         }
-        let read = GoalFacts::read(&request.goal, request.now_ms);
+        let read = GoalFacts::from_goal(&request.goal, request.now_ms);
         let candidates = self.candidates(request, &read);
         let rule = self.best(&candidates).filter(|rule| rule.matching.is_some() || !request.is_part);
         let rule = rule.ok_or_else(|| PlanningError::new("no rule matched"))?;
@@ -81,7 +81,7 @@ impl RulesPlanner {
 
     /// The rule that makes the plan of a goal.
     fn choose(&self, request: &PlanRequest) -> Option<&Rule> {
-        self.best(&self.candidates(request, &GoalFacts::read(&request.goal, request.now_ms)))
+        self.best(&self.candidates(request, &GoalFacts::from_goal(&request.goal, request.now_ms)))
     }
 
     /// The best candidate that misses no fact, or the rule for goals that no other rule takes.
@@ -124,11 +124,11 @@ impl Planner for RulesPlanner {
     }
 
     async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
-        PlannerAnswer::validate(self.make(request)?, request)
+        PlannerAnswer::validate(self.plan_by_rules(request)?, request)
     }
 
     async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
-        revise::revise(request, || self.make(&request.whole_plan()).ok().map(|planned| planned.plan))
+        revise::revise(request, || self.plan_by_rules(&request.whole_plan()).ok().map(|planned| planned.plan))
     }
 }
 

@@ -42,7 +42,7 @@ impl TemplateRenderer {
     }
 
     /// A plan. Only a step's inputs and conditions are rendered again by the engine.
-    pub(crate) fn plan(&self, plan: &Value) -> Result<Value, String> {
+    pub(crate) fn render_rule_plan(&self, plan: &Value) -> Result<Value, String> {
         Ok(self.value(plan, Later::AsItIs)?.unwrap_or(Value::Null))
     }
 
@@ -94,7 +94,7 @@ impl TemplateRenderer {
 }
 
 /// Checks that the expressions in a text are well formed.
-pub(super) fn check(text: &str) -> Result<(), String> {
+pub(super) fn check_template_text(text: &str) -> Result<(), String> {
     for piece in pieces(text)? {
         if let Piece::Expression(expression) = piece {
             Evaluator::check_expression(expression).map_err(|e| format!("`{expression}`: {e}"))?;
@@ -103,10 +103,10 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// As [`check`], for every text of a template; the error begins with the place.
+/// As [`check_template_text`], for every text of a template; the error begins with the place.
 pub(crate) fn check_all(value: &Value) -> Result<(), String> {
     match value {
-        Value::String(text) => check(text).map_err(|e| format!(": {e}")),
+        Value::String(text) => check_template_text(text).map_err(|e| format!(": {e}")),
         Value::Array(items) => {
             items.iter().enumerate().try_for_each(|(i, item)| check_all(item).map_err(|e| format!("[{i}]{e}")))
         }
@@ -178,7 +178,7 @@ mod tests {
 
     fn render(plan: Value, facts: Value) -> Value {
         let facts = facts.as_object().cloned().unwrap_or_default();
-        TemplateRenderer::new(&facts).plan(&plan).expect("the template is well formed")
+        TemplateRenderer::new(&facts).render_rule_plan(&plan).expect("the template is well formed")
     }
 
     #[test]
@@ -214,6 +214,6 @@ mod tests {
     fn faults_in_templates_are_named_with_their_place() {
         let fault = check_all(&json!({"steps": [{"inputs": {"x": "${ a b }"}}]})).expect_err("it is no expression");
         assert!(fault.starts_with(".steps[0].inputs.x: `a b`"), "{fault}");
-        assert!(check("${ open").is_err());
+        assert!(check_template_text("${ open").is_err());
     }
 }

@@ -151,11 +151,11 @@ impl Rule {
     /// Reads a rule; the error names the place.
     pub fn from_yaml(text: &str) -> Result<Self, String> {
         let rule: Self = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;
-        rule.check()?;
+        rule.check_rule()?;
         Ok(rule)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check_rule(&self) -> Result<(), String> {
         if !is_id(&self.id) {
             return Err(format!("id: `{}` is no id; use letters, digits, `.`, `_`, `:`, `-`", self.id));
         }
@@ -163,7 +163,7 @@ impl Rule {
             return Err(format!("confidence: `{}` is not between 0 and 1", self.confidence));
         }
         if let Some(matching) = &self.matching {
-            matching.check()?;
+            matching.check_match()?;
         }
         if let Some((fact, _)) = self.facts.iter().find(|(_, want)| want.required && want.default.is_some()) {
             return Err(format!("facts.{fact}: a required fact has no default; remove one of the two"));
@@ -171,7 +171,7 @@ impl Rule {
         render::check_all(&Value::Object(self.inputs.clone())).map_err(|e| format!("inputs{e}"))?;
         for (index, line) in self.success.iter().enumerate() {
             for text in std::iter::once(line.text()).chain(line.check()) {
-                render::check(text).map_err(|e| format!("success[{index}]: {e}"))?;
+                render::check_template_text(text).map_err(|e| format!("success[{index}]: {e}"))?;
             }
         }
         match self.plan.get("steps") {
@@ -230,7 +230,7 @@ impl Match {
         self.signals.iter().map(|signal| SignalView { weight: signal.weight, any: signal.shown() }).collect()
     }
 
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check_match(&self) -> Result<(), String> {
         if self.score.is_nan() || self.score <= 0.0 {
             return Err("match.score: must be above 0".into());
         }

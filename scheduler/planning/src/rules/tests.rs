@@ -137,7 +137,7 @@ fn a_named_goal_type_decides() {
     let mut request = request("Paris");
     request.goal.goal_type = "travel_planning".into();
     request.goal.constraints.insert("destination".into(), "Paris".into());
-    let planned = RulesPlanner::built_in().make(&request).expect("the goal names its rule");
+    let planned = RulesPlanner::built_in().plan_by_rules(&request).expect("the goal names its rule");
     assert_eq!(account(&planned)["rule"], "travel");
 }
 
@@ -145,7 +145,7 @@ fn a_named_goal_type_decides() {
 fn the_callers_success_criteria_win() {
     let mut request = request(PARIS);
     request.goal.success_criteria = vec!["fun".into()];
-    let planned = RulesPlanner::built_in().make(&request).expect("the goal is known");
+    let planned = RulesPlanner::built_in().plan_by_rules(&request).expect("the goal is known");
     assert_eq!(planned.plan.metadata["success_criteria"], json!(["fun"]));
 }
 
@@ -153,7 +153,7 @@ fn the_callers_success_criteria_win() {
 fn the_stand_in_takes_what_nobody_serves() {
     let mut request = request("Research the history of tea");
     request.agents = vec![Agent::named("general_agent".into()), Agent::named("research_agent".into())];
-    let planned = RulesPlanner::built_in().make(&request).expect("the goal is known");
+    let planned = RulesPlanner::built_in().plan_by_rules(&request).expect("the goal is known");
     let agents: BTreeSet<_> = planned.plan.steps.iter().map(|s| s.agent_type.as_str()).collect();
     assert_eq!(agents, BTreeSet::from(["general_agent", "research_agent"]));
     assert_eq!(account(&planned)["stood_in"], json!({"report": "writer_agent"}));
@@ -161,7 +161,7 @@ fn the_stand_in_takes_what_nobody_serves() {
     // Agents of a model serve no trips by name.
     let mut request = self::request(PARIS);
     request.agents = vec![Agent::named("general_agent".into())];
-    let trip = RulesPlanner::built_in().make(&request).expect("the goal is known").plan;
+    let trip = RulesPlanner::built_in().plan_by_rules(&request).expect("the goal is known").plan;
     let served = |step: &Step| step.kind.is_inline() || step.agent_type.as_str() == "general_agent";
     assert!(trip.steps.iter().all(served), "{:?}", trip.steps);
 }
@@ -195,7 +195,7 @@ fn plans_of_every_rule() -> Vec<(String, Planned)> {
                 request.goal.constraints.insert("exclusions".into(), json!(["noise"]));
                 request.goal.constraints.insert("subtasks".into(), json!(["one", "two", "three"]));
             }
-            let planned = planner.make(&request).expect("the goal names its rule");
+            let planned = planner.plan_by_rules(&request).expect("the goal names its rule");
             plans.push((format!("{}: {text}", rule.id), planned));
         }
     }
@@ -239,14 +239,14 @@ fn details_and_constraints_reach_every_step() {
 fn sub_tasks_of_the_constraints_become_steps() {
     let mut request = request("Deploy the shop");
     request.goal.constraints.insert("subtasks".into(), json!(["api", "page"]));
-    let planned = RulesPlanner::built_in().make(&request).expect("the rule fits");
+    let planned = RulesPlanner::built_in().plan_by_rules(&request).expect("the rule fits");
     let rollout = |n: u32| planned.plan.steps.iter().find(|s| s.id.as_str() == format!("rollout_{n}"));
     let second = rollout(2).expect("there are two");
     assert_eq!(second.description, "page");
     assert!(second.dependencies.iter().any(|d| d.as_str() == "rollout_1"), "{:?}", second.dependencies);
     assert_eq!(inputs(&planned, "observe")["rollout"][1], "{{ steps.rollout_2.outputs.result }}");
     request.limits.planned_steps_max = 7;
-    let folded = RulesPlanner::built_in().make(&request).expect("the sub-tasks do not have to be steps");
+    let folded = RulesPlanner::built_in().plan_by_rules(&request).expect("the sub-tasks do not have to be steps");
     assert_eq!(inputs(&folded, "rollout")["requirements"]["subtasks"][1], "page");
 }
 
@@ -264,8 +264,8 @@ fn the_generic_plan_is_no_part_of_another_plan() {
     let rules = RulesPlanner::built_in();
     for (goal, is_known) in [("Knit a sweater", false), (PARIS, true)] {
         let whole = request(goal);
-        assert!(rules.make(&whole).is_ok(), "{goal}");
-        assert_eq!(rules.make(&PlanRequest { is_part: true, ..whole }).is_ok(), is_known, "{goal}");
+        assert!(rules.plan_by_rules(&whole).is_ok(), "{goal}");
+        assert_eq!(rules.plan_by_rules(&PlanRequest { is_part: true, ..whole }).is_ok(), is_known, "{goal}");
     }
 }
 
@@ -273,11 +273,11 @@ fn the_generic_plan_is_no_part_of_another_plan() {
 fn limits_hold_and_revisions_are_refused() {
     let mut narrow = request(PARIS);
     narrow.limits.planned_steps_max = 3;
-    let refused = RulesPlanner::built_in().make(&narrow).expect_err("the plan has four steps");
+    let refused = RulesPlanner::built_in().plan_by_rules(&narrow).expect_err("the plan has four steps");
     assert!(refused.reason.contains("limits.planned_steps_max"), "{refused}");
     let mut revision = request(PARIS);
     revision.revision = 1;
-    assert!(RulesPlanner::built_in().make(&revision).is_err());
+    assert!(RulesPlanner::built_in().plan_by_rules(&revision).is_err());
 }
 
 #[test]
@@ -302,9 +302,9 @@ fn a_directory_of_rules_is_read_and_its_faults_are_located() {
     std::fs::write(dir.path().join("tea.yaml"), format!("{tea}plan: {{steps: [{{id: brew, agent_type: kettle}}]}}"))
         .expect("a temporary file can be written");
     let planner = RulesPlanner::from_dir(dir.path()).expect("the file is well formed");
-    let brewed = planner.make(&request("Make tea")).expect("the rule fits");
+    let brewed = planner.plan_by_rules(&request("Make tea")).expect("the rule fits");
     assert_eq!(brewed.plan.steps[0], Step::new("brew", "kettle"));
-    let other = planner.make(&request("Make coffee")).expect("the generic rule is always there");
+    let other = planner.plan_by_rules(&request("Make coffee")).expect("the generic rule is always there");
     assert_eq!(account(&other)["rule"], "generic");
 }
 
@@ -319,7 +319,7 @@ fn a_fact_that_nobody_asks_for_is_a_guess() {
     assert_eq!(account(&of_text)["guessed"], json!(["budget"]));
     let mut stated = request("Deploy the shop with a budget of 300 EUR");
     stated.goal.constraints.insert("budget".into(), "300 EUR".into());
-    let stated = RulesPlanner::built_in().make(&stated).expect("the rule fits");
+    let stated = RulesPlanner::built_in().plan_by_rules(&stated).expect("the rule fits");
     assert_eq!((told(&stated), stated.confidence), (None, 0.6), "the goal states it");
     let paris = plan(PARIS);
     assert_eq!((told(&paris), paris.confidence), (None, 0.85), "the rule asks for all of it");
@@ -345,7 +345,7 @@ fn request(description: &str) -> PlanRequest {
 }
 
 fn plan(description: &str) -> Planned {
-    RulesPlanner::built_in().make(&request(description)).expect("there is a plan for every goal")
+    RulesPlanner::built_in().plan_by_rules(&request(description)).expect("there is a plan for every goal")
 }
 
 fn inputs(planned: &Planned, step: &str) -> Value {

@@ -40,7 +40,7 @@ fn with_lists(rule: &Rule, known: &Map<String, Value>, unfolds: bool) -> Result<
     if let Some(fields) = plan.as_object_mut() {
         fields.remove("steps");
     }
-    let mut plan = TemplateRenderer::new(known).plan(&plan)?;
+    let mut plan = TemplateRenderer::new(known).render_rule_plan(&plan)?;
     plan["steps"] = Value::Array(rendered);
     Ok(plan)
 }
@@ -57,12 +57,12 @@ fn copies(rule: &Rule, template: &Value, known: &Map<String, Value>, unfolds: bo
     let in_order = fields.remove("in_order").is_some_and(|order| order == true);
     share_inputs(rule, fields);
     let render = TemplateRenderer::new(known);
-    let items = match each.map(|list| render.plan(&list)).transpose()? {
+    let items = match each.map(|list| render.render_rule_plan(&list)).transpose()? {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
     };
     if items.is_empty() {
-        return render.plan(&template).map(|step| vec![step]);
+        return render.render_rule_plan(&template).map(|step| vec![step]);
     }
     let id = template.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut copies = Vec::new();
@@ -70,7 +70,7 @@ fn copies(rule: &Rule, template: &Value, known: &Map<String, Value>, unfolds: bo
         let mut seen = known.clone();
         seen.insert("item".into(), item);
         seen.insert("index".into(), (index + 1).into());
-        let mut step = TemplateRenderer::new(&seen).plan(&template)?;
+        let mut step = TemplateRenderer::new(&seen).render_rule_plan(&template)?;
         step["id"] = format!("{id}_{}", index + 1).into();
         if in_order && index > 0 {
             depend(&mut step, format!("{id}_{index}"));

@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads until the value is closed, the text ends, or something is wrong.
-    pub(crate) fn run(&mut self) -> Stop {
+    pub(crate) fn parse_to_end(&mut self) -> Stop {
         loop {
             match self.step() {
                 Ok(()) => {}

@@ -28,7 +28,7 @@ impl ShardState {
             counts.ready.insert(agent_type, open + parked);
         }
         for plan in self.plans.values() {
-            counts.plan(plan.state.status(), plan.state.updated_ms());
+            counts.count_status(plan.state.status(), plan.state.updated_ms());
             counts.wait(plan.state.waits());
         }
         counts.add(self.parked.counts());

@@ -184,7 +184,7 @@ impl ShardState {
     }
 
     /// The id of a plan.
-    pub fn plan(&self, slot: Slot) -> Option<&PlanId> {
+    pub fn id_at(&self, slot: Slot) -> Option<&PlanId> {
         self.plans.get(&slot).map(|plan| plan.state.id())
     }
 

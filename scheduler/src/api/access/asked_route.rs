@@ -26,7 +26,7 @@ pub(super) enum AskedAccess {
 }
 
 impl AskedAccess {
-    pub(super) fn check(&self, principal: &Principal) -> Result<(), AccessRefusal> {
+    pub(super) fn check_principal(&self, principal: &Principal) -> Result<(), AccessRefusal> {
         let roles: &[Role] = match self {
             Self::Route(RouteAccess::Public | RouteAccess::SignedIn) | Self::NoRoute => return Ok(()),
             Self::Route(RouteAccess::Roles(roles)) => roles,
@@ -47,7 +47,7 @@ pub(super) struct AskedRoute {
 
 impl AskedRoute {
     /// Reads path and parameters as the router and the handlers do.
-    pub(super) async fn of(request: &mut Request) -> Self {
+    pub(super) async fn from_request(request: &mut Request) -> Self {
         let Some(path) = request.extensions().get::<MatchedPath>().cloned() else {
             return Self { access: AskedAccess::NoRoute, plan: None, is_shared: false };
         };

@@ -40,7 +40,7 @@ pub(crate) fn environment_tokens(settings: &ApiSettings) -> Result<Vec<Environme
                  characters, for example from `openssl rand -hex 32`"
             ));
         }
-        tokens.push(EnvironmentToken { id, sha256: SecretDigest::of(&value), actor, role });
+        tokens.push(EnvironmentToken { id, sha256: SecretDigest::from_secret(&value), actor, role });
     }
     Ok(tokens)
 }

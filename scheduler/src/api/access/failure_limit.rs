@@ -36,7 +36,7 @@ impl FailureLimit {
     }
 
     /// Refuses an address that has sent too many.
-    pub(super) fn check(&self, address: IpAddr, now_ms: u64) -> Result<(), AccessRefusal> {
+    pub(super) fn check_address(&self, address: IpAddr, now_ms: u64) -> Result<(), AccessRefusal> {
         self.wait_ms(address, now_ms).map_or(Ok(()), |wait_ms| Err(AccessRefusal::TooManyFailures { wait_ms }))
     }
 

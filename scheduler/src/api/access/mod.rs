@@ -183,7 +183,7 @@ impl AccessGuard {
             return Err(SignInFailure::NoRole);
         }
         let principal = Principal::authenticated(actor, roles, &namespace);
-        Ok(SignedIn { token: OIDC_TOKEN.into(), sha256: SecretDigest::of(code), principal, expires_ms: None })
+        Ok(SignedIn { token: OIDC_TOKEN.into(), sha256: SecretDigest::from_secret(code), principal, expires_ms: None })
     }
 
     fn record_failure(&self, peer: IpAddr) {
@@ -206,7 +206,7 @@ impl AccessGuard {
     /// Waits for a place to look up a secret of another kind than the tokens of callers.
     pub(super) async fn begin_lookup(&self, peer: IpAddr) -> Result<SemaphorePermit<'_>, AccessRefusal> {
         let permit = self.lookups.acquire().await.expect("the semaphore is never closed");
-        self.secret_failures.check(peer, self.clock.now_ms())?;
+        self.secret_failures.check_address(peer, self.clock.now_ms())?;
         Ok(permit)
     }
 
@@ -214,8 +214,8 @@ impl AccessGuard {
     ///
     /// - `expected`: the right one; none if there is nothing that the secret could be for.
     pub(super) fn is_secret(&self, peer: IpAddr, expected: Option<&str>, given: &str) -> bool {
-        let given = SecretDigest::of(given);
-        let is_right = expected.is_some_and(|expected| SecretDigest::of(expected).matches(&given));
+        let given = SecretDigest::from_secret(given);
+        let is_right = expected.is_some_and(|expected| SecretDigest::from_secret(expected).matches(&given));
         if !is_right {
             self.secret_failures.record(peer, self.clock.now_ms());
             metrics::counter!("goalmill_http_sign_in_failures_total").increment(1);
@@ -224,11 +224,11 @@ impl AccessGuard {
     }
 
     fn check_limit(&self, peer: IpAddr) -> Result<(), AccessRefusal> {
-        self.failures.check(peer, self.clock.now_ms())
+        self.failures.check_address(peer, self.clock.now_ms())
     }
 
     async fn find_token(&self, text: &str) -> Result<Option<SignedIn>, AccessRefusal> {
-        let sha256 = SecretDigest::of(text);
+        let sha256 = SecretDigest::from_secret(text);
         // All are compared, so that the time does not tell which one is near.
         let known: Vec<&EnvironmentToken> =
             self.environment.iter().filter(|token| token.sha256.matches(&sha256)).collect();
@@ -292,7 +292,7 @@ impl AccessGuard {
 
     /// The request with its caller, if the caller may send it.
     async fn admit(&self, mut request: Request) -> Result<Request, AccessRefusal> {
-        let asked = AskedRoute::of(&mut request).await;
+        let asked = AskedRoute::from_request(&mut request).await;
         if matches!(asked.access, AskedAccess::Route(RouteAccess::Public)) {
             return Ok(request);
         }
@@ -304,7 +304,7 @@ impl AccessGuard {
         } else {
             Principal::default()
         };
-        asked.access.check(&principal)?;
+        asked.access.check_principal(&principal)?;
         if asked.is_shared && !principal.is_unbound {
             let detail = "it changes what all namespaces share, and the token belongs to one; use one for `*`";
             return Err(AccessRefusal::forbidden(detail));
@@ -378,5 +378,5 @@ fn forbid_sharing(headers: &mut HeaderMap) {
 
 fn repeats_csrf(headers: &HeaderMap, session: &OpenSession) -> bool {
     let sent = headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    SecretDigest::of(sent).matches(&SecretDigest::of(&session.csrf))
+    SecretDigest::from_secret(sent).matches(&SecretDigest::from_secret(&session.csrf))
 }

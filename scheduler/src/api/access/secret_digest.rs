@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 pub(crate) struct SecretDigest(String);
 
 impl SecretDigest {
-    pub(crate) fn of(secret: &str) -> Self {
+    pub(crate) fn from_secret(secret: &str) -> Self {
         Self(digest(&SHA256, secret.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
@@ -31,9 +31,9 @@ mod tests {
 
     #[test]
     fn a_digest_is_sha_256_and_matches_itself_only() {
-        let digest = SecretDigest::of("abc");
+        let digest = SecretDigest::from_secret("abc");
         assert_eq!(digest.as_str(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-        assert!(digest.matches(&SecretDigest::of("abc")));
-        assert!(!digest.matches(&SecretDigest::of("abd")) && !digest.matches(&SecretDigest(String::new())));
+        assert!(digest.matches(&SecretDigest::from_secret("abc")));
+        assert!(!digest.matches(&SecretDigest::from_secret("abd")) && !digest.matches(&SecretDigest(String::new())));
     }
 }

@@ -87,6 +87,6 @@ impl SessionStore {
 
     /// The store has only the hash of the word: reading it gives no session away.
     fn key(&self, word: &str) -> String {
-        self.broker.keys().session(SecretDigest::of(word).as_str())
+        self.broker.keys().session(SecretDigest::from_secret(word).as_str())
     }
 }

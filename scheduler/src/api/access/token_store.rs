@@ -81,7 +81,8 @@ impl TokenStore {
         let secret = [self.random.token(), self.random.token()].concat();
         let created_ms = self.clock.now_ms();
         let expires_ms = ttl_ms.map(|ttl_ms| created_ms.saturating_add(ttl_ms));
-        let stored = StoredToken { sha256: SecretDigest::of(&secret), actor, roles, namespace, created_ms, expires_ms };
+        let stored =
+            StoredToken { sha256: SecretDigest::from_secret(&secret), actor, roles, namespace, created_ms, expires_ms };
         let text = serde_json::to_string(&stored).expect("a token always has a JSON text");
         self.broker.put_field(&key, &id, &text).await?;
         Ok(Some(TokenCreated { token: format!("{PREFIX}{id}_{secret}"), view: stored.view(&id, None) }))
@@ -108,7 +109,7 @@ impl TokenStore {
         self.broker.remove_field(&keys.tokens(), id).await?;
         self.broker.remove_field(&keys.tokens_used(), id).await?;
         let unreadable = || StoredToken {
-            sha256: SecretDigest::of(""),
+            sha256: SecretDigest::from_secret(""),
             actor: String::new(),
             roles: BTreeSet::new(),
             namespace: String::new(),
@@ -125,7 +126,7 @@ impl TokenStore {
     /// The valid token with this text, and its id.
     pub(crate) async fn verify(&self, text: &str) -> Result<Option<(String, StoredToken)>, BrokerError> {
         let Some((id, secret)) = parts(text) else { return Ok(None) };
-        let token = self.find(id).await?.filter(|token| token.sha256.matches(&SecretDigest::of(secret)));
+        let token = self.find(id).await?.filter(|token| token.sha256.matches(&SecretDigest::from_secret(secret)));
         Ok(token.map(|token| (id.to_owned(), token)))
     }
 

@@ -104,7 +104,7 @@ fn check(case: &HintCase, document: &Value, rules: &Rules<'_>) -> Result<Vec<Iss
     }
     let context = ValidationContext::with_rules(&limits, rules);
     super::read_plan(&context, document);
-    context.take()
+    context.take_issues()
 }
 
 fn names(hint: &str) -> Vec<&str> {

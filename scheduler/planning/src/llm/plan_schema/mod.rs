@@ -131,7 +131,7 @@ impl PlanVocabulary {
     /// The schema of a plan.
     ///
     /// - `steps_max`: steps of the plan.
-    pub fn plan(self, steps_max: usize) -> AnswerSchema {
+    pub fn plan_answer_schema(self, steps_max: usize) -> AnswerSchema {
         let fresh = new_ids(&[], steps_max.max(1));
         let loose = |step| json!({"steps": {"type": "array", "items": step}});
         self.forms(Vec::new(), fresh, loose, move |builder| object([("steps", builder.steps())]))

@@ -27,7 +27,7 @@ async fn reading(mode: ReadGoal, answers: Vec<Scripted>) -> (ScriptedServer, Pip
 
 async fn planned(pipeline: &Pipeline, request: PlanRequest) -> Planned {
     let request = pipeline.read_goal(request).await;
-    pipeline.plan(&request).await.expect("the model has a plan")
+    pipeline.plan_goal(&request).await.expect("the model has a plan")
 }
 
 fn notes(planned: &Planned) -> Vec<(&str, &str)> {

@@ -104,7 +104,7 @@ fn with_all_fields(steps: &Value) -> Value {
 fn each_form_admits_the_plan_that_is_meant_and_it_is_valid() {
     let fixture = fixture();
     let agents = agents(&fixture);
-    let catalogue = Catalogue::of(&agents);
+    let catalogue = Catalogue::from_agents(&agents);
     let rules = Rules { in_order: true, ..Rules::planned(&catalogue) };
     let actions = ToolShortlist::choose(&agents, "", 100).catalogue();
     let vocabulary = PlanVocabulary {
@@ -116,7 +116,7 @@ fn each_form_admits_the_plan_that_is_meant_and_it_is_valid() {
         features: all_features(),
         output_tokens_max: 4_096,
     };
-    let schema = vocabulary.plan(Limits::default().planned_steps_max);
+    let schema = vocabulary.plan_answer_schema(Limits::default().planned_steps_max);
     let grammar = validator(schema.form(SchemaForm::Grammar));
     let strict = validator(schema.form(SchemaForm::Strict));
     let prompt = validator(schema.prompt());
@@ -147,7 +147,7 @@ fn each_form_admits_the_plan_that_is_meant_and_it_is_valid() {
 fn references_are_checked_in_every_field() {
     let fixture = fixture();
     let agents = agents(&fixture);
-    let catalogue = Catalogue::of(&agents);
+    let catalogue = Catalogue::from_agents(&agents);
     let actions = ToolShortlist::choose(&agents, "", 100).catalogue();
     let now_ms = goalmill_common::clock::parse_rfc3339("2026-11-29T12:00:00Z");
     for case in fixture["mistakes"].as_array().into_iter().flatten() {

@@ -47,7 +47,8 @@ fn validate_answer(
     actions: &ToolCatalogue,
     rules: &Rules<'_>,
 ) -> (Vec<Edit>, Result<ValidPlan, Vec<Issue>>) {
-    let ParsedAnswer::Complete { value, mut edits, .. } = parse_answer::plan(text, actions, false, DraftKind::Answer)
+    let ParsedAnswer::Complete { value, mut edits, .. } =
+        parse_answer::parse_plan_answer(text, actions, false, DraftKind::Answer)
     else {
         panic!("the answer cannot be read: {text}")
     };
@@ -468,7 +469,7 @@ async fn what_a_planner_spent_in_vain_is_written_down_and_told() {
     let call_log = CallLog::new(0, notes.clone(), &[]);
     let limit = std::time::Duration::from_mins(1);
     let pipeline = pipeline::Pipeline::new(vec![Arc::new(llm)], limit, without_routing());
-    let error = pipeline.plan(&PlanRequest { call_log, ..request() }).await.expect_err("the model writes no plan");
+    let error = pipeline.plan_goal(&PlanRequest { call_log, ..request() }).await.expect_err("the model writes no plan");
     let told = error.provenance.expect("there is one").value();
     let tried = &told["tried"][0];
     assert_eq!(tried["planner"], "llm", "{told:#}");

@@ -177,7 +177,7 @@ fn split(id: usize, parts: &Value, dependencies: &[&str]) -> Value {
 #[test]
 fn the_schema_admits_plans_of_the_catalogue() {
     let agents = office();
-    let schema = vocabulary(&agents).plan(STEPS_MAX);
+    let schema = vocabulary(&agents).plan_answer_schema(STEPS_MAX);
     let (grammar, prompt) = (validator(schema.form(SchemaForm::Grammar)), validator(schema.prompt()));
     for steps in [
         json!([read(1)]),
@@ -201,7 +201,7 @@ fn the_schema_admits_plans_of_the_catalogue() {
 #[test]
 fn the_schema_refuses_what_the_catalogue_does_not_have() {
     let agents = office();
-    let schema = vocabulary(&agents).plan(STEPS_MAX);
+    let schema = vocabulary(&agents).plan_answer_schema(STEPS_MAX);
     let validators = forms(&schema).map(|(form, schema)| (form, validator(schema)));
     let changed = |field: &str, value: Value| {
         let mut step = send(2, "Done", &["s1"]);
@@ -329,9 +329,9 @@ fn random_plan(random: &Random, agents: &[Agent]) -> Value {
 #[test]
 fn what_the_grammar_admits_is_a_valid_plan() {
     let agents = office();
-    let schema = PlanVocabulary { features: all_features(), ..vocabulary(&agents) }.plan(STEPS_MAX);
+    let schema = PlanVocabulary { features: all_features(), ..vocabulary(&agents) }.plan_answer_schema(STEPS_MAX);
     let validator = validator(schema.form(SchemaForm::Grammar));
-    let catalogue = Catalogue::of(&agents);
+    let catalogue = Catalogue::from_agents(&agents);
     let rules = Rules { in_order: true, ..Rules::planned(&catalogue) };
     let actions = ToolShortlist::choose(&agents, "", 100).catalogue();
     let random = Random::seeded(11);
@@ -346,7 +346,7 @@ fn what_the_grammar_admits_is_a_valid_plan() {
 #[test]
 fn the_grammar_has_the_features_that_are_allowed() {
     let agents = office();
-    let schema = |features| PlanVocabulary { features, ..vocabulary(&agents) }.plan(STEPS_MAX);
+    let schema = |features| PlanVocabulary { features, ..vocabulary(&agents) }.plan_answer_schema(STEPS_MAX);
     let (with, without) = (schema(all_features()), schema(Vec::new()));
     let [with, without] = [&with, &without].map(|schema| validator(schema.form(SchemaForm::Grammar)));
     let given = |mut step: Value, name: &str, field: Value| {
@@ -364,7 +364,7 @@ fn the_grammar_has_the_features_that_are_allowed() {
         step.as_object_mut().expect("it is a step").remove("dependencies");
         step
     };
-    let catalogue = Catalogue::of(&agents);
+    let catalogue = Catalogue::from_agents(&agents);
     let rules = Rules { in_order: true, ..Rules::planned(&catalogue) };
     let actions = ToolShortlist::choose(&agents, "", 100).catalogue();
     for steps in [
@@ -404,7 +404,8 @@ fn a_plan_that_cannot_be_nested_deeper_has_no_plan_inside() {
                           "inputs": {"path": "{{ goal.metadata.inputs.item }}"}, "dependencies": []}]}))["steps"][0]]},
                      "dependencies": []});
     for nested in [true, false] {
-        let schema = PlanVocabulary { nested, features: all_features(), ..vocabulary(&agents) }.plan(STEPS_MAX);
+        let schema =
+            PlanVocabulary { nested, features: all_features(), ..vocabulary(&agents) }.plan_answer_schema(STEPS_MAX);
         assert_eq!(admits(schema.form(SchemaForm::Grammar), &json!({"steps": [map]})), nested);
     }
 }
@@ -415,8 +416,8 @@ fn parts_and_fallbacks_are_steps_where_they_are_wanted() {
     let part = json!({"id": "s1", "kind": "plan", "description": "Plan the rest", "dependencies": []});
     let mut fallback = read(1);
     fallback["fallback"] = json!({"agent_type": "mail", "action": "send"});
-    let with = PlanVocabulary { parts: true, fallbacks: true, ..vocabulary(&agents) }.plan(STEPS_MAX);
-    let without = vocabulary(&agents).plan(STEPS_MAX);
+    let with = PlanVocabulary { parts: true, fallbacks: true, ..vocabulary(&agents) }.plan_answer_schema(STEPS_MAX);
+    let without = vocabulary(&agents).plan_answer_schema(STEPS_MAX);
     for ((form, with), (_, without)) in enforced(&with).into_iter().zip(enforced(&without)) {
         for step in [&part, &fallback] {
             let answer = written(form, &json!({"steps": [step]}));
@@ -434,8 +435,8 @@ fn steps_use_stored_plans_with_their_inputs() {
     let trip = json!({"name": "trip", "version": 3, "steps": 1, "actor": "ann", "stored_at": "2026-01-01T00:00:00Z",
                       "input_schema": schema});
     let trip = serde_json::from_value(trip).expect("it is a version");
-    let with = PlanVocabulary { plans: vec![trip], ..vocabulary(&agents) }.plan(STEPS_MAX);
-    let without = vocabulary(&agents).plan(STEPS_MAX);
+    let with = PlanVocabulary { plans: vec![trip], ..vocabulary(&agents) }.plan_answer_schema(STEPS_MAX);
+    let without = vocabulary(&agents).plan_answer_schema(STEPS_MAX);
     let plan = |name: &str, inputs: Value| {
         let step =
             json!({"id": "s2", "description": "Do part 2", "use": name, "inputs": inputs, "dependencies": ["s1"]});
@@ -602,7 +603,7 @@ fn the_strict_form_stays_within_the_documented_subset() {
     let [demo, shipped] = real_catalogues();
     for agents in [office(), demo, shipped, many(40)] {
         let vocabulary = PlanVocabulary { features: all_features(), parts: true, ..vocabulary(&agents) };
-        let schema = vocabulary.plan(Limits::default().planned_steps_max);
+        let schema = vocabulary.plan_answer_schema(Limits::default().planned_steps_max);
         let strict = schema.form(SchemaForm::Strict);
         let mut all = Vec::new();
         schemas(strict, &strict["$defs"], 1, &mut all);
@@ -657,7 +658,7 @@ fn the_strict_form_is_bounded_with_its_definitions_written_out() {
         let open = steps.iter().map(|step| step.id.clone()).collect();
         let plan = RevisedPlan { steps: steps.clone(), open, phases: Vec::new(), may_nest: true };
         let schemas = [
-            vocabulary.clone().plan(Limits::default().planned_steps_max),
+            vocabulary.clone().plan_answer_schema(Limits::default().planned_steps_max),
             vocabulary.clone().correction(steps, &[]),
             vocabulary.revision(plan),
         ];
@@ -682,7 +683,7 @@ fn each_form_has_a_bounded_size() {
     let (steps_max, actions_max) = (Limits::default().planned_steps_max, LlmSettings::default().actions_max);
     let bytes = |agents: &[Agent], steps_max: usize, features| {
         let vocabulary = PlanVocabulary { output_tokens_max: 4_096, features, ..vocabulary(agents) };
-        forms(&vocabulary.plan(steps_max)).map(|(_, schema)| schema.to_string().len())
+        forms(&vocabulary.plan_answer_schema(steps_max)).map(|(_, schema)| schema.to_string().len())
     };
     let shortlist = |actions: usize| ToolShortlist::choose(&many(actions), "do a part of the work", actions_max);
     let prompt = |shortlist: &ToolShortlist| {
@@ -705,7 +706,7 @@ fn each_form_has_a_bounded_size() {
     assert_eq!(sizes, expected);
     for (actions, steps_max) in [(200, 60), (400, 1)] {
         let vocabulary = PlanVocabulary { features: all_features(), ..vocabulary(&many(actions)) };
-        let schema = vocabulary.plan(steps_max);
+        let schema = vocabulary.plan_answer_schema(steps_max);
         let strict = schema.form(SchemaForm::Strict);
         let [grammar, strict_form, prompt] = forms(&schema).map(|(_, schema)| schema.to_string().len());
         let sizes = [grammar, strict_form, inlined(strict, &strict["$defs"]).to_string().len(), prompt];

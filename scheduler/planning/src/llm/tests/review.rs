@@ -43,7 +43,7 @@ async fn what_a_review_finds_doubtful_is_told() {
     let world = world(reviewing(), vec![vec![says(&good())], vec![finds("room", "warning")]]).await;
     let World { servers, llm, .. } = world;
     let pipeline = pipeline::Pipeline::new(vec![Arc::new(llm)], Duration::from_mins(1), without_routing());
-    let planned = pipeline.plan(&request()).await.expect("the plan is valid");
+    let planned = pipeline.plan_goal(&request()).await.expect("the plan is valid");
     assert_eq!((told(&planned), servers[1].calls()), (vec![("REVIEW_WARNING", "/steps/1")], 1));
     assert_eq!(planned.confidence, CONFIDENCE_AT_ONCE, "nothing was changed");
     let shown = goalmill_common::view::Preview::of(planned, 0.0, Default::default(), 0.0);

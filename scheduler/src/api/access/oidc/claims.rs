@@ -99,7 +99,7 @@ fn actor(name: &str) -> String {
         _ => '-',
     };
     let cut: String = name.chars().take(NAME_CHARS_MAX).map(plain).collect();
-    let digest = SecretDigest::of(name);
+    let digest = SecretDigest::from_secret(name);
     format!("oidc:{cut}-{}", &digest.as_str()[..DIGEST_CHARS])
 }
 

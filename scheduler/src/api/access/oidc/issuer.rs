@@ -119,11 +119,11 @@ impl Issuer {
 
     fn spawn_read(self: &Arc<Self>, known_ms: Option<u64>, tasks: &TaskTracker) -> JoinHandle<()> {
         let issuer = self.clone();
-        tasks.spawn(async move { issuer.read(known_ms).await })
+        tasks.spawn(async move { issuer.read_keys(known_ms).await })
     }
 
     /// Reads the keys, unless that was done since `known_ms` or tried just now.
-    async fn read(&self, known_ms: Option<u64>) {
+    async fn read_keys(&self, known_ms: Option<u64>) {
         let _one = self.reading.lock().await;
         let is_newer = self.cached().read_ms != known_ms;
         if is_newer || !self.may_read() {

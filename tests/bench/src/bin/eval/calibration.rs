@@ -52,7 +52,7 @@ fn judge(name: &str, say: Say, history: &[Row], held_out: &[Row], out: &mut Out)
     let mut after = Vec::new();
     for row in held_out {
         let said = say(row);
-        let corrected = confidences.of(&row.model, said);
+        let corrected = confidences.completion_probability(&row.model, said);
         before.push(ConfidenceSample { predicted: said, succeeded: row.valid });
         after.push(ConfidenceSample { predicted: corrected, succeeded: row.valid });
         out.row(&json!({"id": row.id, "planner": name, "said": said, "corrected": corrected, "valid": row.valid}))?;

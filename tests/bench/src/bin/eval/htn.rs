@@ -96,7 +96,7 @@ impl Group {
                     }
                 }
                 json!({
-                    "id": id, "solved": verdict.is_ok(), "plan": solution.plan(),
+                    "id": id, "solved": verdict.is_ok(), "plan": solution.action_lines(),
                     "dependencies": before, "nodes": nodes, "ms": ms,
                 })
             }

@@ -49,7 +49,7 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
             let path = dir.join(format!("routing/ultratool_tools.{}.json", row.lang));
             let tools: Vec<Tool> = if path.exists() { rows::whole(&path)? } else { Vec::new() };
             let agents: Vec<Agent> = tools.iter().map(Tool::agent).collect();
-            catalogues.insert(row.lang.clone(), (Catalogue::of(&agents), actions(&agents)));
+            catalogues.insert(row.lang.clone(), (Catalogue::from_agents(&agents), actions(&agents)));
         }
     }
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
