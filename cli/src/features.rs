@@ -17,7 +17,7 @@ pub fn built_in() -> Vec<Feature> {
 }
 
 /// Refuses settings of a scheduler that ask for a part that is not built in.
-pub fn check(loaded: &Loaded) -> Result<(), Failed> {
+pub fn check_features(loaded: &Loaded) -> Result<(), Failed> {
     let missing = loaded.missing_features(exports_traces(), &built_in());
     if missing.is_empty() {
         return Ok(());
@@ -36,10 +36,10 @@ mod tests {
     /// Holds with and without the features: `cargo test -p goalmill --no-default-features --bins part`.
     #[test]
     fn settings_are_refused_if_they_ask_for_a_part_that_is_not_built_in() {
-        check(&Loaded::default()).expect("defaults ask for nothing");
+        check_features(&Loaded::default()).expect("defaults ask for nothing");
         let mut loaded = Loaded::default();
         loaded.settings.archive.store = ArchiveKind::Postgres;
-        match check(&loaded) {
+        match check_features(&loaded) {
             Ok(()) => assert!(built_in().contains(&Feature::Postgres)),
             Err(failed) => {
                 assert!(!built_in().contains(&Feature::Postgres));

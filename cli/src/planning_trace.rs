@@ -72,6 +72,6 @@ mod tests {
   2. asked by template `critique`, 1 characters
      no answer: too late [LLM_TIMEOUT]
 planner `htn`: no domain matched";
-        assert_eq!(lines(&Json::of(&trace)).join("\n"), want);
+        assert_eq!(lines(&Json::from_value(&trace)).join("\n"), want);
     }
 }

@@ -179,7 +179,7 @@ fn brief(value: &Value) -> String {
 }
 
 fn digest(view: &PlanView) -> String {
-    let text = Json::of(view);
+    let text = Json::from_value(view);
     let hash = text
         .text()
         .bytes()

@@ -60,7 +60,7 @@ impl Agent {
 
     /// What its card says of an action.
     pub fn offer(&self, action: &str) -> ActionOffer {
-        ActionOffer::of(self.actions.is_empty(), self.action(action).is_some())
+        ActionOffer::new(self.actions.is_empty(), self.action(action).is_some())
     }
 
     /// The action of exactly this name.
@@ -101,7 +101,7 @@ pub enum ActionOffer {
 impl ActionOffer {
     /// - `is_open`: whether the card declares no actions.
     /// - `has_action`: whether it has one of exactly this name.
-    pub fn of(is_open: bool, has_action: bool) -> Self {
+    pub fn new(is_open: bool, has_action: bool) -> Self {
         match (is_open, has_action) {
             (_, true) => Self::Named,
             (true, false) => Self::Any,

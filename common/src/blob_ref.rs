@@ -9,7 +9,7 @@ const FIELD: &str = "$blob";
 
 /// The reference to `bytes` bytes of JSON under `key`.
 pub fn to_json(key: &str, bytes: usize) -> Json {
-    Json::of(&json!({FIELD: key, "bytes": bytes}))
+    Json::from_value(&json!({FIELD: key, "bytes": bytes}))
 }
 
 /// The key, if the value is a reference.
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(reference.value(), json!({"$blob": "k", "bytes": 3}));
         assert!(may_contain(&reference) && key(&reference.value()) == Some("k"));
         assert_eq!(key(&json!({"$blob": 7})), None);
-        assert!(!may_contain(&Json::of(&json!({"text": "a \"$blob\" in words"}))));
+        assert!(!may_contain(&Json::from_value(&json!({"text": "a \"$blob\" in words"}))));
     }
 
     #[test]

@@ -17,7 +17,7 @@ impl Json {
     }
 
     /// Writes `value` as JSON text.
-    pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
+    pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Self {
         Self(serde_json::value::to_raw_value(value).expect("plain data always has a JSON text").into())
     }
 
@@ -92,7 +92,7 @@ impl Eq for Json {}
 
 impl From<serde_json::Value> for Json {
     fn from(value: serde_json::Value) -> Self {
-        Self::of(&value)
+        Self::from_value(&value)
     }
 }
 

@@ -30,7 +30,7 @@ pub fn check_json(json: &Json, nesting_max: usize) -> Result<(), JsonLimitError>
     if is_plain(json.text(), nesting_max) {
         return Ok(());
     }
-    Scan { text: json.text(), at: 0, open: Vec::new(), nesting_max }.run()
+    Scan { text: json.text(), at: 0, open: Vec::new(), nesting_max }.scan_text()
 }
 
 /// Whether a quick check finds nothing that could be wrong: most answers have no escape and no long number, and are not
@@ -61,7 +61,7 @@ pub fn check_numbers(text: &str) -> Result<(), JsonLimitError> {
     if !text.as_bytes().windows(19).any(is_long) {
         return Ok(());
     }
-    Scan { text, at: 0, open: Vec::new(), nesting_max: usize::MAX }.run()
+    Scan { text, at: 0, open: Vec::new(), nesting_max: usize::MAX }.scan_text()
 }
 
 /// Reads a text of JSON whose numbers 64 bits hold; the error is a sentence for people.
@@ -142,7 +142,7 @@ struct Scan<'t> {
 }
 
 impl Scan<'_> {
-    fn run(mut self) -> Result<(), JsonLimitError> {
+    fn scan_text(mut self) -> Result<(), JsonLimitError> {
         let bytes = self.text.as_bytes();
         let mut awaits_key = false;
         while let Some(byte) = bytes.get(self.at) {

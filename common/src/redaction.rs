@@ -127,7 +127,7 @@ mod tests {
     fn fields_and_matches_are_masked_at_every_depth() {
         let rules = redaction(&["Password"], &[r"\b\d{4}-\d{4}\b"]);
         let inputs = json!({"user": "ann", "PASSWORD": {"a": 1}, "cards": ["1234-5678 and $0", {"n": "none"}]});
-        let masked = rules.redact_json(&Json::of(&inputs)).value();
+        let masked = rules.redact_json(&Json::from_value(&inputs)).value();
         let cards = json!(["[redacted] and $0", {"n": "none"}]);
         assert_eq!(masked, json!({"user": "ann", "PASSWORD": MASK, "cards": cards}));
     }

@@ -298,11 +298,11 @@ mod tests {
     fn every_word_reads_back() {
         for word in Trigger::ALL {
             assert_eq!(Trigger::parse(word.as_str()), Some(*word));
-            assert_eq!(Json::of(word).text(), format!("\"{word}\""));
+            assert_eq!(Json::from_value(word).text(), format!("\"{word}\""));
         }
         for word in RevisionStrategy::ALL {
             assert_eq!(RevisionStrategy::parse(word.as_str()), Some(*word));
-            assert_eq!(Json::of(word).text(), format!("\"{word}\""));
+            assert_eq!(Json::from_value(word).text(), format!("\"{word}\""));
         }
     }
 

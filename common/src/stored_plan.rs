@@ -42,7 +42,7 @@ impl StoredPlanRef {
     }
 
     /// One version of a plan.
-    pub fn of(name: &str, version: u32) -> Self {
+    pub fn new(name: &str, version: u32) -> Self {
         Self { name: name.to_owned(), version: Some(version) }
     }
 }
@@ -83,7 +83,7 @@ pub struct StoredPlanView {
 impl StoredPlanView {
     /// The version as it is named: `trip@3`.
     pub fn reference(&self) -> StoredPlanRef {
-        StoredPlanRef::of(&self.name, self.version)
+        StoredPlanRef::new(&self.name, self.version)
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
         {
             assert_eq!(StoredPlanRef::parse(wrong), None, "{wrong}");
         }
-        assert_eq!(StoredPlanRef::of("trip", 3).to_string(), "trip@3");
+        assert_eq!(StoredPlanRef::new("trip", 3).to_string(), "trip@3");
         assert!(is_name(&"x".repeat(NAME_CHARS_MAX)) && !is_name(&"x".repeat(NAME_CHARS_MAX + 1)));
     }
 }

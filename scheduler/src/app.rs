@@ -247,7 +247,7 @@ pub(crate) async fn assemble(
     // What is wrong with the settings is said immediately; only then the store is waited for.
     let meta = open(broker.as_ref(), &install, status).await?;
     let store_clock = StoreClock::new(clock.clone());
-    while let Err(error) = store_clock.check(broker.as_ref()).await {
+    while let Err(error) = store_clock.check_store(broker.as_ref()).await {
         status.wait_after(error).await?;
     }
     let (stats, samples) = ExecutionStats::new(directory.clone(), lessons, clock.now_ms());

@@ -26,7 +26,7 @@ pub(crate) fn set_starting() {
 pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
     let (mut gauges, mut publisher) = (Gauges::new(), LoadPublisher::default());
     while !scheduler.stop.is_cancelled() {
-        let check = scheduler.broker.check().await;
+        let check = scheduler.broker.check_health().await;
         if let Ok(health) = &check {
             gauge!("goalmill_redis_memory_used_ratio").set(health.memory_used);
         }

@@ -60,7 +60,7 @@ pub(crate) async fn send_request(
         request.answer = Some(id.clone());
         let fields = Inbox::Request(Box::new(request)).fields();
         // Not in a foreign installation, whose inbox this would create, and not without a store that can answer.
-        let health = scheduler.broker.check().await?;
+        let health = scheduler.broker.check_health().await?;
         scheduler.health.store_check(Ok(health));
         if begins {
             scheduler.health.check_admission()?;

@@ -251,7 +251,7 @@ impl<'s> StoredPlans<'s> {
     async fn version(&self, name: &str, version: u32) -> Result<StoredPlanVersion, Problem> {
         let documents = self.broker.keys().stored_plan_documents(self.namespace, name);
         let text = self.broker.get_field(&documents, &version.to_string()).await?;
-        let text = text.ok_or_else(|| self.unknown(&StoredPlanRef::of(name, version).to_string()))?;
+        let text = text.ok_or_else(|| self.unknown(&StoredPlanRef::new(name, version).to_string()))?;
         let mut plan: StoredPlanVersion = serde_json::from_str(&text).map_err(|error| {
             Problem::new(ErrorCode::Internal, format!("version {version} of `{name}` cannot be read: {error}"))
         })?;

@@ -96,7 +96,7 @@ pub(crate) async fn offload_outputs(
     let mut outputs = outcome.outputs.value();
     if let Value::Object(fields) = &mut outputs {
         let mut sizes: Vec<(usize, String)> =
-            fields.iter().map(|(name, value)| (Json::of(value).text().len(), name.clone())).collect();
+            fields.iter().map(|(name, value)| (Json::from_value(value).text().len(), name.clone())).collect();
         sizes.sort_by(|a, b| b.cmp(a));
         let mut left = bytes;
         let name_of_blob = worker.random.token();
@@ -106,11 +106,11 @@ pub(crate) async fn offload_outputs(
                 break;
             }
             let field = fields.get_mut(&name).expect("it was just listed");
-            let reference = store_blob(worker, task, &format!("{name_of_blob}-{n}"), &Json::of(field)).await;
+            let reference = store_blob(worker, task, &format!("{name_of_blob}-{n}"), &Json::from_value(field)).await;
             left = left - size + reference.text().len();
             *field = reference.value();
         }
-        outcome.outputs = Json::of(&outputs);
+        outcome.outputs = Json::from_value(&outputs);
     }
     if outcome.outputs.text().len() > inline_bytes_max {
         outcome.outputs = store_blob(worker, task, &worker.random.token(), &outcome.outputs).await;

@@ -36,7 +36,7 @@ fn push_reports(worker: &Worker, interval: Duration) {
             held.started_reported = true;
             worker.outbox.push(held.assignment.report(&worker.id, What::Started));
         }
-        if let Some((share, message)) = held.assignment.progress.take() {
+        if let Some((share, message)) = held.assignment.progress.take_newest() {
             let mut report = held.assignment.report(&worker.id, What::Progress);
             report.progress = Some(share.clamp(0.0, 1.0));
             report.message = Some(message);

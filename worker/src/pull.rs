@@ -120,7 +120,7 @@ fn accept(worker: &Arc<Worker>, deliveries: Vec<Delivery>) {
         worker.held_tasks.insert(&batch, now)
     };
     for (serial, assignment) in (first..).zip(batch) {
-        worker.tasks.spawn(run::run(worker.clone(), assignment, serial));
+        worker.tasks.spawn(run::run_assignment(worker.clone(), assignment, serial));
     }
 }
 

@@ -26,7 +26,7 @@ type RunEnd = Option<ExecutionEnd>;
 type AttemptCalls<'a> = RecordedCalls<'a, AssignmentCalls<'a>>;
 
 /// Runs one attempt and reports it.
-pub(crate) async fn run(worker: Arc<Worker>, assignment: Arc<Assignment>, serial: u64) {
+pub(crate) async fn run_assignment(worker: Arc<Worker>, assignment: Arc<Assignment>, serial: u64) {
     let served = &worker.served[&assignment.agent_type];
     let completion = match wait_turn(&worker, served, &assignment).await {
         Some(held) => held,

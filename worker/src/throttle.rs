@@ -106,7 +106,7 @@ impl Throttle {
         if !self.is_on() {
             return Ok(());
         }
-        let _waiter = Waiter::of(&self.waiting);
+        let _waiter = Waiter::new(&self.waiting);
         while let Some((start, refusals)) = self.take_turn(random)? {
             sleep_until(start).await;
             if self.lock().pace.as_ref().is_none_or(|pace| pace.refusals == refusals) {
@@ -201,7 +201,7 @@ impl Throttle {
 struct Waiter<'a>(&'a AtomicUsize);
 
 impl<'a> Waiter<'a> {
-    fn of(waiting: &'a AtomicUsize) -> Self {
+    fn new(waiting: &'a AtomicUsize) -> Self {
         waiting.fetch_add(1, Ordering::Relaxed);
         Self(waiting)
     }

@@ -77,7 +77,7 @@ impl Bench {
     /// Waits until every shard works: runs plans that need no worker.
     async fn probe_shards(&self) -> Result<()> {
         let plans: Vec<_> = std::iter::repeat_n(Shape::waiting(1), PROBES).collect();
-        self.run(&plans).await.context("the shards have no owner").map(drop)
+        self.run_plans(&plans).await.context("the shards have no owner").map(drop)
     }
 
     /// Waits until every plan is parked.

@@ -63,7 +63,7 @@ pub async fn measure(args: &BenchArgs) -> Result<BenchReport> {
     let before =
         (redis::probe::stats(&url).await?, usage::process_usage(scheduler.id()), usage::process_usage(worker.id()));
     let steps: usize = plans.iter().map(size).sum();
-    let run = bench.run(&plans).await?;
+    let run = bench.run_plans(&plans).await?;
     // Measured before the summaries and logs are read: that load is not part of the steps.
     let after =
         (redis::probe::stats(&url).await?, usage::process_usage(scheduler.id()), usage::process_usage(worker.id()));
@@ -114,12 +114,12 @@ impl Bench {
     /// Runs one plan to its end, to open connections and warm up.
     async fn warm_up(&self) -> Result<()> {
         let plans = super::Shape::Small.plans(50);
-        let run = self.run(&plans).await.context("the warm-up plans did not end")?;
+        let run = self.run_plans(&plans).await.context("the warm-up plans did not end")?;
         self.seconds(&run, &plans).await.map(|_| ())
     }
 
     /// Submits all plans and waits for their ends.
-    pub async fn run(&self, plans: &[Plan]) -> Result<Run> {
+    pub async fn run_plans(&self, plans: &[Plan]) -> Result<Run> {
         let begun_ms = clock::Clock::system().now_ms();
         let ids = self.submit(plans).await?;
         self.await_ends(&ids).await?;

@@ -74,7 +74,7 @@ impl Shape {
         let mut step = Step::new("wait", "");
         (step.kind, step.wait) =
             (StepKind::Wait, Some(Box::new(StepWait { for_ms: Some(for_ms), ..StepWait::default() })));
-        plan([step])
+        bench_plan([step])
     }
 
     /// The plans, with `steps` steps in all (rounded up to whole plans).
@@ -84,16 +84,16 @@ impl Shape {
                 let whole = steps / INDEPENDENT_PER_PLAN;
                 let rest = steps % INDEPENDENT_PER_PLAN;
                 let sizes = std::iter::repeat_n(INDEPENDENT_PER_PLAN, whole).chain((rest > 0).then_some(rest));
-                sizes.map(|size| plan((0..size).map(|n| step(n, &[])))).collect()
+                sizes.map(|size| bench_plan((0..size).map(|n| step(n, &[])))).collect()
             }
-            Self::Chain => vec![plan((0..steps).map(|n| if n == 0 { step(n, &[]) } else { step(n, &[n - 1]) }))],
+            Self::Chain => vec![bench_plan((0..steps).map(|n| if n == 0 { step(n, &[]) } else { step(n, &[n - 1]) }))],
             Self::Fan => {
                 let last = steps.max(3) - 1;
                 let all: Vec<usize> = (1..last).collect();
                 let wide = all.iter().map(|n| step(*n, &[0]));
-                vec![plan(std::iter::once(step(0, &[])).chain(wide).chain([step(last, &all)]))]
+                vec![bench_plan(std::iter::once(step(0, &[])).chain(wide).chain([step(last, &all)]))]
             }
-            Self::Layers => vec![plan((0..steps).map(|n| {
+            Self::Layers => vec![bench_plan((0..steps).map(|n| {
                 let (layer, place) = (n / LAYER, n % LAYER);
                 if layer == 0 {
                     return step(n, &[]);
@@ -101,23 +101,23 @@ impl Shape {
                 let before = (layer - 1) * LAYER;
                 step(n, &[before + place, before + (place + 1) % LAYER, before + (place + 7) % LAYER])
             }))],
-            Self::Map => vec![plan([map(steps)])],
+            Self::Map => vec![bench_plan([map(steps)])],
             Self::Parked => (0..steps).map(|_| Self::waiting(6 * 3_600_000)).collect(),
             Self::Small => (0..steps.div_ceil(SMALL))
-                .map(|_| plan([step(0, &[]), step(1, &[0]), step(2, &[0]), step(3, &[1, 2]), step(4, &[3])]))
+                .map(|_| bench_plan([step(0, &[]), step(1, &[0]), step(2, &[0]), step(3, &[1, 2]), step(4, &[3])]))
                 .collect(),
         }
     }
 }
 
-fn plan(steps: impl IntoIterator<Item = Step>) -> Plan {
+fn bench_plan(steps: impl IntoIterator<Item = Step>) -> Plan {
     Plan { name: "bench".into(), steps: steps.into_iter().collect(), ..Plan::default() }
 }
 
 /// A map over so many items.
 fn map(items: usize) -> Step {
     let for_each = ForEach {
-        items: Json::of(&(0..items).collect::<Vec<usize>>()),
+        items: Json::from_value(&(0..items).collect::<Vec<usize>>()),
         name: None,
         batch: None,
         max_parallel: None,

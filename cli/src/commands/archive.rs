@@ -254,7 +254,7 @@ async fn import(context: &CommandContext, args: &ArchiveImportArgs) -> CommandRe
         if line.len() as u64 > LINE_BYTES_MAX {
             return Err(invalid(format!("it has more than {LINE_BYTES_MAX} bytes")));
         }
-        import.take(line.trim_end()).await.map_err(|error| match error {
+        import.import_line(line.trim_end()).await.map_err(|error| match error {
             ArchiveImportError::Line(what) => invalid(what),
             ArchiveImportError::Archive(error) => failed(error),
         })?;
@@ -297,7 +297,7 @@ struct PlanImport {
 
 impl Import<'_> {
     /// Takes a line. A batch is written when it is full, and at the end of a plan.
-    async fn take(&mut self, line: &str) -> Result<(), ArchiveImportError> {
+    async fn import_line(&mut self, line: &str) -> Result<(), ArchiveImportError> {
         let Some(mut open) = self.plan.take() else {
             let ExportedPlanLine { plan } = serde_json::from_str(line)
                 .map_err(|error| ArchiveImportError::Line(format!("a plan is expected: {error}")))?;

@@ -102,7 +102,7 @@ fn line(issue: &Issue) -> String {
 
 pub fn wfformat(screen: &Screen, args: &WfformatArgs) -> CommandResult {
     let options = wfformat::ImportOptions { time_scale: args.time_scale, agent_type: args.agent_type.as_str().into() };
-    let plan = wfformat::plan(&read_file(&args.file)?, &options)
+    let plan = wfformat::import_workflow(&read_file(&args.file)?, &options)
         .map_err(|error| Failed::invalid(format!("{}: {error}", args.file)))?;
     if screen.format == Format::Name {
         plan.steps.iter().try_for_each(|step| screen.line(step.id.as_str()))?;

@@ -137,7 +137,7 @@ async fn probes(models: &Arc<ModelRegistry>, name: &str, settings: &Settings) ->
         return vec![text];
     }
     let stream = stream(models).await;
-    let plan = plan(models, name, settings).await;
+    let plan = probe_plan(models, name, settings).await;
     let [call, result] = tool_call(models).await;
     vec![text, stream, plan, call, result]
 }
@@ -182,7 +182,7 @@ async fn stream(models: &Arc<ModelRegistry>) -> Probe {
 }
 
 /// A plan of the shipped agents, with the schema that planners send.
-async fn plan(models: &ModelRegistry, name: &str, settings: &Settings) -> Probe {
+async fn probe_plan(models: &ModelRegistry, name: &str, settings: &Settings) -> Probe {
     let schema = plan_schema_of(goalmill_agents::shipped_cards(), &settings.planner.llm, &settings.limits);
     let text = "Plan this goal in two steps: find three facts about bees, then write a paragraph about them. The first step is \
                 `research` of `research_agent`, the second one is `write` of `writer_agent` and depends on the first one.";

@@ -23,7 +23,7 @@ pub async fn run(context: &CommandContext, file: &str, inputs: &[String]) -> Com
     let preview = if context.asked {
         context.client.validate(&document).await?
     } else {
-        let preview = check(document.text.as_bytes(), &settings(None, &[])?.settings.limits);
+        let preview = preview_document(document.text.as_bytes(), &settings(None, &[])?.settings.limits);
         if preview
             .plan
             .as_ref()
@@ -40,7 +40,7 @@ pub async fn run(context: &CommandContext, file: &str, inputs: &[String]) -> Com
     Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput })
 }
 
-fn check(text: &[u8], limits: &Limits) -> Preview {
+fn preview_document(text: &[u8], limits: &Limits) -> Preview {
     match check_document(text, limits) {
         Ok(Checked::Goal { notes, .. }) => Preview { valid: true, warnings: notes, ..Preview::refused(Vec::new()) },
         Ok(Checked::Plan(planned)) => validate::preview(*planned, None),
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn checked(text: &str) -> Preview {
-        check(text.as_bytes(), &Limits::default())
+        preview_document(text.as_bytes(), &Limits::default())
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) async fn check_redis(loaded: &Loaded, found: &FoundScheduler, checks:
         let broker = redis::connect(&loaded.settings.redis).await?;
         let clock = Clock::system();
         let asked_ms = clock.steady_ms();
-        let health = broker.check().await.map(|health| (clock.skew_ms(health.time_ms, asked_ms), health));
+        let health = broker.check_health().await.map(|health| (clock.skew_ms(health.time_ms, asked_ms), health));
         let meta = broker.meta().await?;
         Ok::<_, BrokerError>((broker, health, meta))
     };

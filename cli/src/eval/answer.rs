@@ -77,7 +77,7 @@ impl EvaluatedAnswer {
     /// - `plan`: none if no answer was valid.
     /// - `trace`: of the plan, or of the failure.
     /// - `problem`: of the failure.
-    pub fn of(plan: Option<&Plan>, trace: Option<Json>, problem: Option<Problem>) -> Self {
+    pub fn new(plan: Option<&Plan>, trace: Option<Json>, problem: Option<Problem>) -> Self {
         let mut trace = trace.map(|trace| trace.value()).unwrap_or_default();
         if plan.is_none() {
             // Only one planner was asked.
@@ -174,12 +174,12 @@ mod tests {
     }
 
     fn of_plan(rounds: &[Value]) -> EvaluatedAnswer {
-        EvaluatedAnswer::of(Some(&plan()), Some(Json::of(&json!({"rounds": rounds, "usage": usage()}))), None)
+        EvaluatedAnswer::new(Some(&plan()), Some(Json::from_value(&json!({"rounds": rounds, "usage": usage()}))), None)
     }
 
     fn of_failure(rounds: &[Value]) -> EvaluatedAnswer {
-        let trace = Json::of(&json!({"tried": [{"planner": "llm", "rounds": rounds, "usage": usage()}]}));
-        EvaluatedAnswer::of(None, Some(trace), Some(Problem::new(ErrorCode::PlanningFailed, "no plan")))
+        let trace = Json::from_value(&json!({"tried": [{"planner": "llm", "rounds": rounds, "usage": usage()}]}));
+        EvaluatedAnswer::new(None, Some(trace), Some(Problem::new(ErrorCode::PlanningFailed, "no plan")))
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct EvaluationGoal {
 }
 
 /// Reads a list of goals, or an object with the list `goals`.
-pub fn read(file: &str) -> Result<Vec<EvaluationGoal>, Failed> {
+pub fn read_goals(file: &str) -> Result<Vec<EvaluationGoal>, Failed> {
     let text = input::read_bounded(file, FILE_BYTES_MAX)?;
     parse(&input::parse(file, &text)?).map_err(|issues| {
         let problem = Problem::new(ErrorCode::InvalidGoal, "the goals cannot be evaluated").with_errors(issues);

@@ -25,7 +25,7 @@ use report::EvaluationReport;
 
 /// Asks every model for a plan of every goal, and prints what came of it.
 pub async fn run(context: &CommandContext, args: &EvalArgs) -> CommandResult {
-    let goals = goals::read(&args.file)?;
+    let goals = goals::read_goals(&args.file)?;
     let models = chosen_models(context, &args.models).await?;
     let mut answers = Vec::new();
     let ended = ask_all(context, args, &goals, &models, &mut answers).await;
@@ -119,7 +119,7 @@ async fn ask(
         seconds,
         unmet,
         has_expectations: !goal.expect.is_empty(),
-        ..EvaluatedAnswer::of(plan.as_ref(), trace, problem)
+        ..EvaluatedAnswer::new(plan.as_ref(), trace, problem)
     })
 }
 

@@ -52,7 +52,7 @@ struct FrequentIssue {
 
 impl EvaluationReport {
     pub fn new(models: &[String], goals: usize, repeat: u32, interrupted: bool, answers: Vec<EvaluatedAnswer>) -> Self {
-        let models = models.iter().map(|model| EvaluatedModel::of(model, &answers)).collect();
+        let models = models.iter().map(|model| EvaluatedModel::from_answers(model, &answers)).collect();
         Self { goals, repeat, interrupted, models, answers }
     }
 
@@ -147,7 +147,7 @@ impl EvaluationReport {
 }
 
 impl EvaluatedModel {
-    fn of(model: &str, answers: &[EvaluatedAnswer]) -> Self {
+    fn from_answers(model: &str, answers: &[EvaluatedAnswer]) -> Self {
         let own = || answers.iter().filter(|answer| answer.model == model);
         let with = |outcome| own().filter(|answer| answer.outcome == outcome).count();
         let mut seconds: Vec<f64> = own().map(|answer| answer.seconds).collect();

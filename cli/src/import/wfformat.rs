@@ -124,8 +124,8 @@ struct Run {
 /// Step ids are the task ids, unchanged. Dependencies are the tasks' parents, and those tasks that name the
 /// task as a child, in the document's order. Inputs and estimates hold `seconds`, the traced runtime times the
 /// scale.
-pub fn plan(text: &str, options: &ImportOptions) -> Result<Plan, ImportError> {
-    check(options)?;
+pub fn import_workflow(text: &str, options: &ImportOptions) -> Result<Plan, ImportError> {
+    check_options(options)?;
     let document: Document = serde_json::from_str(text).map_err(|error| ImportError::Syntax(error.to_string()))?;
     let tasks = &document.workflow.specification.tasks;
     let places = places(tasks)?;
@@ -135,7 +135,7 @@ pub fn plan(text: &str, options: &ImportOptions) -> Result<Plan, ImportError> {
         let seconds = runtimes[task.id.as_str()] * options.time_scale;
         let mut step = Step::new(task.id.as_str(), options.agent_type.clone());
         step.description = if task.name == task.id { String::new() } else { task.name.clone() };
-        step.inputs = Json::of(&json!({ "seconds": seconds }));
+        step.inputs = Json::from_value(&json!({ "seconds": seconds }));
         step.dependencies = parents.iter().map(|place| StepId::from(tasks[*place].id.as_str())).collect();
         step.timeout_ms = Some(timeout_ms(seconds));
         step.estimates = Estimates { seconds: Some(seconds), ..Estimates::default() };
@@ -153,7 +153,7 @@ pub fn plan(text: &str, options: &ImportOptions) -> Result<Plan, ImportError> {
     })
 }
 
-fn check(options: &ImportOptions) -> Result<(), ImportError> {
+fn check_options(options: &ImportOptions) -> Result<(), ImportError> {
     if !options.time_scale.is_finite() || options.time_scale < 0.0 {
         return Err(ImportError::TimeScale(options.time_scale.to_string()));
     }
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn tasks_become_steps_with_their_ids_parents_and_scaled_runtimes() {
-        let plan = plan(TRACE, &options(0.5)).expect("it is a workflow");
+        let plan = import_workflow(TRACE, &options(0.5)).expect("it is a workflow");
         let of = |id: &str| plan.steps.iter().find(|step| step.id.as_str() == id).expect("the task became a step");
         assert_eq!(plan.name, "diamond");
         assert_eq!(plan.steps.len(), 4);
@@ -270,19 +270,20 @@ mod tests {
 
     #[test]
     fn a_scale_of_zero_makes_no_ops() {
-        let plan = plan(TRACE, &options(0.0)).expect("it is a workflow");
+        let plan = import_workflow(TRACE, &options(0.0)).expect("it is a workflow");
         assert!(plan.steps.iter().all(|step| step.inputs.text() == r#"{"seconds":0.0}"#));
     }
 
     #[test]
     fn ids_that_cannot_be_kept_are_named() {
         let text = TRACE.replace("left.1", "left 1");
-        assert_eq!(plan(&text, &options(1.0)), Err(ImportError::BadIds(vec!["left 1".into()])));
+        assert_eq!(import_workflow(&text, &options(1.0)), Err(ImportError::BadIds(vec!["left 1".into()])));
     }
 
     #[test]
     fn what_is_missing_is_named() {
-        let told = |text: &str, scale: f64| plan(text, &options(scale)).expect_err("it is refused").to_string();
+        let told =
+            |text: &str, scale: f64| import_workflow(text, &options(scale)).expect_err("it is refused").to_string();
         assert!(told("{}", 1.0).contains("missing field `workflow`"));
         assert!(told(TRACE, -1.0).contains("`-1`"));
         assert!(told(&TRACE.replace("[\"merge\"]", "[\"nowhere\"]"), 1.0).contains("`left.1 → nowhere`"));

@@ -25,7 +25,7 @@ pub async fn run(screen: &Screen, args: &SchedulerArgs) -> CommandResult {
             ("metrics.listen", metrics),
         ],
     )?;
-    features::check(&loaded)?;
+    features::check_features(&loaded)?;
     if args.check_config {
         screen.line("the settings are good; see them: goalmill config")?;
         return Ok(Exit::Done);

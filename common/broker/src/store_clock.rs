@@ -24,10 +24,10 @@ impl StoreClock {
     }
 
     /// Checks the store, and takes its time.
-    pub async fn check(&self, broker: &dyn Broker) -> Result<Health, BrokerError> {
+    pub async fn check_store(&self, broker: &dyn Broker) -> Result<Health, BrokerError> {
         let asked_ms = self.clock.steady_ms();
-        let health = broker.check().await?;
-        self.take(health.time_ms, asked_ms);
+        let health = broker.check_health().await?;
+        self.set_time(health.time_ms, asked_ms);
         Ok(health)
     }
 
@@ -35,7 +35,7 @@ impl StoreClock {
     pub async fn record_worker_heartbeat(&self, broker: &dyn Broker, beat: &WorkerBeat) -> Result<(), BrokerError> {
         let asked_ms = self.clock.steady_ms();
         let store_ms = broker.record_worker_heartbeat(beat).await?;
-        self.take(store_ms, asked_ms);
+        self.set_time(store_ms, asked_ms);
         Ok(())
     }
 
@@ -49,7 +49,7 @@ impl StoreClock {
         self.is_named.load(Ordering::Relaxed).then(|| skew_warning(self.skew_ms.load(Ordering::Relaxed)))
     }
 
-    fn take(&self, store_ms: u64, asked_ms: u64) {
+    fn set_time(&self, store_ms: u64, asked_ms: u64) {
         self.clock.follow_store(store_ms, asked_ms);
         self.set_skew(self.clock.skew_ms(store_ms, asked_ms));
     }
@@ -103,11 +103,11 @@ mod tests {
         let clock = Clock::from_wall_clock(move || read.load(Ordering::Relaxed));
         let store_clock = StoreClock::new(clock.clone());
         assert!(clock.now_ms() >= 1_800_003_600_000);
-        store_clock.check(broker.as_ref()).await.expect("it answers");
+        store_clock.check_store(broker.as_ref()).await.expect("it answers");
         assert!((1_800_000_000_000..1_800_000_600_000).contains(&clock.now_ms()), "{clock:?}");
         assert!(store_clock.warning().is_some());
         wall.store(1_800_000_000_000, Ordering::Relaxed);
-        store_clock.check(broker.as_ref()).await.expect("it answers");
+        store_clock.check_store(broker.as_ref()).await.expect("it answers");
         assert_eq!(store_clock.warning(), None);
     }
 }

@@ -36,12 +36,12 @@ pub trait Broker: Send + Sync + 'static {
     /// Checks the server, creates the installation when there is none, and returns it.
     ///
     /// After the first success a missing or different instance id is [`BrokerError::DataLost`], here and in
-    /// [`Broker::check`]; nothing is re-created silently.
+    /// [`Broker::check_health`]; nothing is re-created silently.
     async fn open(&self, install: &Install) -> Result<Meta>;
     /// Reads the installation, without creating one.
     async fn meta(&self) -> Result<Option<Meta>>;
     /// Checks that the back end answers, is safe, and has the same installation as before.
-    async fn check(&self) -> Result<Health>;
+    async fn check_health(&self) -> Result<Health>;
 
     // --- ownership of shards ----------------------------------------------------------------------
 

@@ -52,10 +52,10 @@ impl Client {
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.read(self.request(Method::GET, path)).await
+        self.read_answer(self.request(Method::GET, path)).await
     }
 
-    pub(crate) async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
+    pub(crate) async fn read_answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
         let request = request.build().map_err(|error| self.unreachable(&error))?;
         let mut repetitions = self.retry.begin(&request);
         loop {

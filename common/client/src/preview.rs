@@ -19,7 +19,7 @@ const SILENT_MAX: u32 = 3;
 impl Client {
     /// Plans a goal without running it. Waits as long as the planners may take, and as the server is alive.
     pub async fn preview(&self, goal: &Value) -> Result<Preview, ClientError> {
-        let asked = self.read(self.request(Method::POST, "/v1/plans:preview").timeout(PLANNING).json(goal));
+        let asked = self.read_answer(self.request(Method::POST, "/v1/plans:preview").timeout(PLANNING).json(goal));
         tokio::select! {
             answer = asked => answer,
             silence = self.await_silence() => Err(silence),

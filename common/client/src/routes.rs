@@ -19,17 +19,20 @@ use crate::{Candidates, Client, ClientError, Document, EventPage, EventQuery, Pl
 
 impl Client {
     pub async fn submit_goal(&self, goal: &Value, key: &str) -> Result<Accepted, ClientError> {
-        self.read(self.submission("/v1/goals", key).json(goal)).await
+        self.read_answer(self.submission("/v1/goals", key).json(goal)).await
     }
 
     pub async fn submit_plan(&self, plan: &Document, key: &str) -> Result<Accepted, ClientError> {
-        self.read(document(self.submission("/v1/plans", key), plan)).await
+        self.read_answer(document(self.submission("/v1/plans", key), plan)).await
     }
 
     /// Stores a plan as the next version of its name; its newest version again gives that version.
     pub async fn put_stored_plan(&self, name: &str, plan: &Document) -> Result<StoredPlanView, ClientError> {
-        self.read(document(self.request(Method::POST, &format!("/v1/stored-plans/{}/versions", escaped(name))), plan))
-            .await
+        self.read_answer(document(
+            self.request(Method::POST, &format!("/v1/stored-plans/{}/versions", escaped(name))),
+            plan,
+        ))
+        .await
     }
 
     /// The newest version of every stored plan.
@@ -52,16 +55,16 @@ impl Client {
         key: &str,
     ) -> Result<Accepted, ClientError> {
         let request = self.submission(&format!("/v1/stored-plans/{plan}:run"), key);
-        self.read(request.json(&json!({ "inputs": inputs }))).await
+        self.read_answer(request.json(&json!({ "inputs": inputs }))).await
     }
 
     pub async fn retire_stored_plan(&self, plan: &StoredPlanRef, reason: &str) -> Result<StoredPlanView, ClientError> {
         let request = self.request(Method::POST, &format!("/v1/stored-plans/{plan}:retire"));
-        self.read(request.json(&self.signed(json!({ "reason": reason })))).await
+        self.read_answer(request.json(&self.signed(json!({ "reason": reason })))).await
     }
 
     pub async fn validate(&self, plan: &Document) -> Result<Preview, ClientError> {
-        self.read(document(self.request(Method::POST, "/v1/plans:validate"), plan)).await
+        self.read_answer(document(self.request(Method::POST, "/v1/plans:validate"), plan)).await
     }
 
     pub async fn plans(&self, query: &PlanQuery) -> Result<Page<PlanSummary>, ClientError> {
@@ -161,12 +164,12 @@ impl Client {
 
     /// `verb` is one of `pause`, `resume`, `cancel`, `approve`, `reject`, `edit`, `replan`.
     pub async fn steer_plan(&self, plan: &PlanId, verb: &str, body: Value) -> Result<PlanSummary, ClientError> {
-        self.read(self.request(Method::POST, &format!("/v1/plans/{plan}:{verb}")).json(&self.signed(body))).await
+        self.read_answer(self.request(Method::POST, &format!("/v1/plans/{plan}:{verb}")).json(&self.signed(body))).await
     }
 
     /// `verb` is one of `cancel`, `pause`, `resume`, `replan`; `body` chooses the plans.
     pub async fn steer_plans(&self, verb: &str, body: Value) -> Result<BulkAnswer, ClientError> {
-        self.read(self.request(Method::POST, &format!("/v1/plans:{verb}")).json(&self.signed(body))).await
+        self.read_answer(self.request(Method::POST, &format!("/v1/plans:{verb}")).json(&self.signed(body))).await
     }
 
     /// `verb` is one of `retry`, `skip`, `complete`, `approve`, `reject`, `answer`.
@@ -178,17 +181,17 @@ impl Client {
         body: Value,
     ) -> Result<StepView, ClientError> {
         let path = format!("/v1/plans/{plan}/steps/{step}:{verb}");
-        self.read(self.request(Method::POST, &path).json(&self.signed(body))).await
+        self.read_answer(self.request(Method::POST, &path).json(&self.signed(body))).await
     }
 
     /// Sends a plan an event from outside.
     pub async fn send_event(&self, plan: &PlanId, body: Value) -> Result<EventReceipt, ClientError> {
-        self.read(self.request(Method::POST, &format!("/v1/plans/{plan}/events")).json(&self.signed(body))).await
+        self.read_answer(self.request(Method::POST, &format!("/v1/plans/{plan}/events")).json(&self.signed(body))).await
     }
 
     /// Sends an event from outside to the plans that wait for it.
     pub async fn publish_event(&self, body: Value) -> Result<EventReceipt, ClientError> {
-        self.read(self.request(Method::POST, "/v1/events").json(&self.signed(body))).await
+        self.read_answer(self.request(Method::POST, "/v1/events").json(&self.signed(body))).await
     }
 
     /// Steps that wait for events from outside.
@@ -199,13 +202,13 @@ impl Client {
     /// Answers what a plan asks.
     pub async fn answer(&self, plan: &PlanId, question: &str, body: Value) -> Result<PlanSummary, ClientError> {
         let path = format!("/v1/plans/{plan}/questions/{}:answer", escaped(question));
-        self.read(self.request(Method::POST, &path).json(&self.signed(body))).await
+        self.read_answer(self.request(Method::POST, &path).json(&self.signed(body))).await
     }
 
     /// Begins a plan that continues from another one.
     pub async fn fork(&self, plan: &PlanId, body: Value, key: &str) -> Result<Accepted, ClientError> {
         let request = self.submission(&format!("/v1/plans/{plan}:fork"), key);
-        self.read(request.json(&self.signed(body))).await
+        self.read_answer(request.json(&self.signed(body))).await
     }
 
     pub async fn agents(&self) -> Result<Page<Agent>, ClientError> {
@@ -213,13 +216,13 @@ impl Client {
     }
 
     pub async fn register(&self, agent: &Agent) -> Result<Value, ClientError> {
-        self.read(self.request(Method::POST, "/v1/agents").json(agent)).await
+        self.read_answer(self.request(Method::POST, "/v1/agents").json(agent)).await
     }
 
     /// - `top_k`: candidates at most; all without it.
     pub async fn route(&self, text: &str, top_k: Option<NonZeroUsize>) -> Result<Candidates, ClientError> {
         let request = serde_json::json!({ "text": text, "top_k": top_k });
-        self.read(self.request(Method::POST, "/v1/agents:route").json(&request)).await
+        self.read_answer(self.request(Method::POST, "/v1/agents:route").json(&request)).await
     }
 
     pub async fn planners(&self) -> Result<Page<PlannerView>, ClientError> {
@@ -235,20 +238,20 @@ impl Client {
     }
 
     pub async fn drain(&self, worker: &WorkerId) -> Result<WorkerBeat, ClientError> {
-        self.read(self.request(Method::POST, &format!("/v1/workers/{worker}:drain"))).await
+        self.read_answer(self.request(Method::POST, &format!("/v1/workers/{worker}:drain"))).await
     }
 
     /// `verb` is `pause` or `resume`.
     pub async fn steer_queue(&self, agent_type: &str, verb: &str) -> Result<QueueView, ClientError> {
-        self.read(self.request(Method::POST, &format!("/v1/queues/{agent_type}:{verb}"))).await
+        self.read_answer(self.request(Method::POST, &format!("/v1/queues/{agent_type}:{verb}"))).await
     }
 
     pub async fn retry_letter(&self, agent_type: &str, entry: &str) -> Result<Accepted, ClientError> {
-        self.read(self.request(Method::POST, &format!("/v1/dead-letters/{agent_type}/{entry}:retry"))).await
+        self.read_answer(self.request(Method::POST, &format!("/v1/dead-letters/{agent_type}/{entry}:retry"))).await
     }
 
     pub async fn discard_letter(&self, agent_type: &str, entry: &str) -> Result<Value, ClientError> {
-        self.read(self.request(Method::POST, &format!("/v1/dead-letters/{agent_type}/{entry}:discard"))).await
+        self.read_answer(self.request(Method::POST, &format!("/v1/dead-letters/{agent_type}/{entry}:discard"))).await
     }
 
     /// Measures of the plans that ended in a period.
@@ -258,7 +261,7 @@ impl Client {
 
     /// Creates a token; the answer has its text.
     pub async fn create_token(&self, new: &NewToken) -> Result<TokenCreated, ClientError> {
-        self.read(self.request(Method::POST, "/v1/tokens").json(new)).await
+        self.read_answer(self.request(Method::POST, "/v1/tokens").json(new)).await
     }
 
     pub async fn tokens(&self) -> Result<Page<TokenView>, ClientError> {
@@ -266,7 +269,7 @@ impl Client {
     }
 
     pub async fn revoke_token(&self, id: &str) -> Result<TokenView, ClientError> {
-        self.read(self.request(Method::DELETE, &format!("/v1/tokens/{}", escaped(id)))).await
+        self.read_answer(self.request(Method::DELETE, &format!("/v1/tokens/{}", escaped(id)))).await
     }
 
     pub async fn queues(&self) -> Result<Page<QueueView>, ClientError> {

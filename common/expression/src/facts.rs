@@ -15,7 +15,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    fn of(scan: scan::Scan) -> Self {
+    fn from_scan(scan: scan::Scan) -> Self {
         Self { refs: scan.refs, paths: scan.paths, locals: scan.used_locals, comparisons: scan.comparisons }
     }
 }
@@ -29,7 +29,7 @@ pub fn examine(text: &str, names: &[&str]) -> Result<Facts, ExpressionError> {
         return Ok(Facts::default());
     }
     crate::scan_seeing(text, names)?;
-    scan::plan_template(text, names, true).map(Facts::of)
+    scan::plan_template(text, names, true).map(Facts::from_scan)
 }
 
 /// Examines a bare expression, as `when` has it; also checks that it is well formed.
@@ -38,5 +38,5 @@ pub fn examine(text: &str, names: &[&str]) -> Result<Facts, ExpressionError> {
 pub fn examine_condition(text: &str, names: &[&str]) -> Result<Facts, ExpressionError> {
     let text = crate::bare(text)?;
     crate::scan_bare(text, names)?;
-    scan::plan_condition(text, names, true).map(Facts::of)
+    scan::plan_condition(text, names, true).map(Facts::from_scan)
 }

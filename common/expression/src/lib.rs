@@ -109,7 +109,7 @@ pub fn render(inputs: &Json, scope: &Scope<'_>, limits: &Limits) -> Result<Json,
     let mut render = Render::new(scope, limits, fuel);
     render.walk(&mut value, &mut String::new())?;
     render.used.end()?;
-    let rendered = Json::of(&value);
+    let rendered = Json::from_value(&value);
     if rendered.text().len() > limits.payload_bytes_max { Err(too_large()) } else { Ok(rendered) }
 }
 

@@ -58,7 +58,7 @@ impl WorkMeter {
     }
 
     /// The work since the beginning or the last call, and begins to count again.
-    pub fn take(&self) -> u64 {
+    pub fn take_used(&self) -> u64 {
         self.used.swap(0, Ordering::Relaxed)
     }
 
@@ -106,7 +106,7 @@ impl Metered<'_> {
     }
 
     /// Runs an evaluation, and counts what its filters take.
-    pub(crate) fn run<T>(self, evaluate: impl FnOnce() -> T) -> T {
+    pub(crate) fn evaluate_metered<T>(self, evaluate: impl FnOnce() -> T) -> T {
         let Some(meter) = self.0 else { return evaluate() };
         let left = meter.left();
         let _allowance = FilterAllowance::begin(left);

@@ -90,8 +90,9 @@ impl<'s, 'a> Render<'s, 'a> {
         let template = environment.template_from_str(scan.code.as_deref().unwrap_or(text)).map_err(|e| wrong(&e))?;
         let mut out = Capped { text: Vec::new(), left: self.left };
         let (meter, granted) = (self.scope.meter(), environment.fuel().unwrap_or_default());
-        let rendered =
-            meter.run(|| template.render_captured_to(context, &mut out).map(|captured| captured.state().fuel_levels()));
+        let rendered = meter.evaluate_metered(|| {
+            template.render_captured_to(context, &mut out).map(|captured| captured.state().fuel_levels())
+        });
         let rendered = rendered.inspect(|levels| meter.add(levels.map_or(0, |(consumed, _)| consumed)));
         let rendered = rendered.map(drop).inspect_err(|_| meter.add(granted));
         match rendered {
@@ -110,7 +111,7 @@ impl<'s, 'a> Render<'s, 'a> {
             return Ok(minijinja::Value::UNDEFINED);
         }
         let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
-        self.scope.meter().run(|| expression.eval(context)).map_err(|e| self.failure(text, &e, scan))
+        self.scope.meter().evaluate_metered(|| expression.eval(context)).map_err(|e| self.failure(text, &e, scan))
     }
 
     /// What a text sees, and where it runs.

@@ -11,7 +11,7 @@ pub(crate) struct RewrittenText<'t> {
 }
 
 impl<'t> RewrittenText<'t> {
-    pub fn of(text: &'t str) -> Self {
+    pub fn new(text: &'t str) -> Self {
         Self { text, rewritten: String::new(), copied: 0 }
     }
 

@@ -288,7 +288,7 @@ fn a_stored_payload_is_loaded_before_an_expression_reads_it() {
         assert_eq!(error.payloads.iter().map(|p| p.path.as_str()).collect::<Vec<_>>(), paths, "{text}");
     }
     let two = json!(["{{ steps.b.outputs.text | length }}", "{{ steps.b.outputs.rows | length }}"]);
-    let error = with_scope(None, |scope| render(&Json::of(&two), scope, &Limits::default())).unwrap_err();
+    let error = with_scope(None, |scope| render(&Json::from_value(&two), scope, &Limits::default())).unwrap_err();
     assert_eq!(error.payloads.len(), 2, "one error lists what all expressions need");
     // What reads nothing of it needs nothing.
     assert_eq!(value("{{ steps.b.outputs.small + 1 }}"), Ok(json!(3)));
@@ -316,7 +316,7 @@ fn a_loaded_payload_is_the_value() {
         ("{{ goal.metadata.inputs.doc | upper }}", json!("DOC")),
         ("{{ steps.b.outputs.rows[5].id | default('none') }}", json!("none")),
     ] {
-        let rendered = with_scope(Some(&payloads), |scope| render(&Json::of(text), scope, &Limits::default()));
+        let rendered = with_scope(Some(&payloads), |scope| render(&Json::from_value(text), scope, &Limits::default()));
         assert_eq!(rendered.map(|json| json.value()), Ok(expected), "{text}");
     }
     let small = Limits { expression_bytes_max: 10, ..Limits::default() };
@@ -351,7 +351,7 @@ fn condition(when: &str) -> Result<bool, ExpressionError> {
 }
 
 fn value(text: &str) -> Result<JsonValue, ExpressionError> {
-    with_scope(None, |scope| render(&Json::of(text), scope, &Limits::default())).map(|json| json.value())
+    with_scope(None, |scope| render(&Json::from_value(text), scope, &Limits::default())).map(|json| json.value())
 }
 
 fn with_scope<T>(payloads: Option<&Payloads>, body: impl FnOnce(&Scope<'_>) -> T) -> T {
@@ -359,12 +359,12 @@ fn with_scope<T>(payloads: Option<&Payloads>, body: impl FnOnce(&Scope<'_>) -> T
         "description": "text", "metadata": {"inputs": {"doc": {"$blob": "k-doc", "bytes": 5}}},
     }))
     .unwrap();
-    let a = Json::of(&json!({
+    let a = Json::from_value(&json!({
         "one": "1", "ten": "10", "word": "abc", "nothing": null, "list": [], "object": {"a": 1, "b": "x"}, "flag": true,
         "mixed": [1, "2"], "rows": [{"v": 1}, {"v": "2"}], "n": 3, "half": 0.5, "numbers": [3, 1, 2], "no": "false",
         "items": [{"v": 1, "in": {"x": "p"}}, {"v": 2, "in": {"x": "q"}}], "big": i64::MAX,
     }));
-    let b = Json::of(&json!({
+    let b = Json::from_value(&json!({
         "small": 2, "text": blob_ref::to_json("k-text", 11).value(), "rows": blob_ref::to_json("k-rows", 24).value(),
     }));
     let whole = blob_ref::to_json("k-whole", 16);

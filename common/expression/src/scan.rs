@@ -93,7 +93,7 @@ fn owned(names: &[&str]) -> Vec<String> {
 }
 
 fn template_with(text: &str, mut scan: Scan) -> Result<Scan, ExpressionError> {
-    let mut code = RewrittenText::of(text);
+    let mut code = RewrittenText::new(text);
     let mut blocks = Blocks::default();
     let mut regions = 0;
     let mut at = 0;
@@ -137,7 +137,7 @@ fn template_with(text: &str, mut scan: Scan) -> Result<Scan, ExpressionError> {
             }
             continue;
         }
-        check(&tokens, 0..tokens.list.len(), &mut scan)?;
+        check_range(&tokens, 0..tokens.list.len(), &mut scan)?;
         let rewritten = code.rewrite(inside, &tokens, 0, false);
         if text[..open].trim().is_empty() && text[at..].trim().is_empty() {
             // The dash of `-}}` belongs to the braces.
@@ -166,7 +166,7 @@ pub(crate) fn plan_condition(text: &str, locals: &[&str], with_comparisons: bool
 
 fn bare_with(text: &str, is_condition: bool, mut scan: Scan) -> Result<Scan, ExpressionError> {
     let (tokens, _) = tokens(text, None)?;
-    check(&tokens, 0..tokens.list.len(), &mut scan)?;
+    check_range(&tokens, 0..tokens.list.len(), &mut scan)?;
     scan.is_path = is_path(&tokens.list, &scan.locals);
     scan.code = rewrite::rewrite(text, &tokens, 0, is_condition);
     Ok(scan)
@@ -214,7 +214,7 @@ impl Blocks {
                 } else {
                     self.elifs += 1;
                 }
-                check(tokens, 1..list.len(), scan)?;
+                check_range(tokens, 1..list.len(), scan)?;
                 condition = Some(1);
             }
             "for" => {
@@ -259,16 +259,16 @@ fn check_loop(tokens: &Tokens<'_>, scan: &mut Scan) -> Result<Option<usize>, Exp
     if !is_path || list.contains(&Token::Name("recursive")) {
         return Err(invalid("a loop goes over a plain path, as in `{% for x in steps.a.outputs.list %}`"));
     }
-    check(tokens, at + 1..end, scan)?;
+    check_range(tokens, at + 1..end, scan)?;
     let condition = (condition + 1 < list.len()).then_some(condition + 1);
-    check(tokens, condition.unwrap_or(list.len())..list.len(), scan)?;
+    check_range(tokens, condition.unwrap_or(list.len())..list.len(), scan)?;
     Ok(condition)
 }
 
 /// Words that may stand before a bracket without being called.
 const KEYWORDS: &[&str] = &["and", "or", "not", "in", "if", "else", "elif", "is"];
 
-fn check(tokens: &Tokens<'_>, range: Range<usize>, scan: &mut Scan) -> Result<(), ExpressionError> {
+fn check_range(tokens: &Tokens<'_>, range: Range<usize>, scan: &mut Scan) -> Result<(), ExpressionError> {
     let list = &tokens.list[..range.end];
     let mut multiplies = false;
     let mut builds = false;

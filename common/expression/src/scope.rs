@@ -96,7 +96,7 @@ impl<'a> Scope<'a> {
         match self.locals.iter().find(|(local, _)| *local == name) {
             Some((_, value)) => Some(Cow::Borrowed(value)),
             None if name == INPUTS => {
-                Some(Cow::Owned(self.goal.metadata.get(INPUTS).map(Json::of).unwrap_or_default()))
+                Some(Cow::Owned(self.goal.metadata.get(INPUTS).map(Json::from_value).unwrap_or_default()))
             }
             None => None,
         }
@@ -199,7 +199,8 @@ impl<'a> Scope<'a> {
             let fields = [("status", status), ("outputs", outputs), ("partial", partial), ("failure", failure)];
             steps.push((id.to_owned(), Value::from_pairs(fields)));
         }
-        let goal = if scan.uses_goal { resolver.value(&Json::of(self.goal), &["goal"]) } else { Value::from(()) };
+        let goal =
+            if scan.uses_goal { resolver.value(&Json::from_value(self.goal), &["goal"]) } else { Value::from(()) };
         let mut seen = vec![("steps", Value::from_pairs(steps)), ("goal", goal)];
         if scan.uses_now {
             seen.push(("now", Value::from(rfc3339(self.now_ms))));

@@ -159,7 +159,7 @@ struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Reads what follows a name: nothing, or arguments in brackets.
-    fn read(list: &[Token<'a>]) -> Self {
+    fn parse(list: &[Token<'a>]) -> Self {
         let mut found = Self::default();
         if list.first() != Some(&Token::Sign('(')) {
             return found;
@@ -209,7 +209,7 @@ pub(crate) fn check_filter(tokens: &Tokens<'_>, at: usize, name: &str) -> Result
     let Some(signature) = FILTERS.iter().find(|known| known.name == name) else {
         return Err(unknown("filter", name, FILTER_NAMES));
     };
-    let given = Arguments::read(&tokens.list[at + 1..]);
+    let given = Arguments::parse(&tokens.list[at + 1..]);
     let wrong = |what: String| invalid(format!("filter `{name}` {what}; write it as in `{}`", signature.example));
     if let Some(other) = given.named.iter().find(|other| !signature.named.contains(other)) {
         return Err(wrong(format!("has no argument `{other}`")));
@@ -254,7 +254,7 @@ pub(crate) fn check_test(tokens: &Tokens<'_>, at: usize, name: &str) -> Result<(
     is_test(name)?;
     let compares = TESTS.iter().any(|(known, compares)| *known == name && *compares);
     let next = tokens.list.get(at + 1);
-    let given = Arguments::read(&tokens.list[at + 1..]);
+    let given = Arguments::parse(&tokens.list[at + 1..]);
     let ends = match next {
         None | Some(Token::Sign(')' | ']' | '}' | ',' | '|' | ':')) => true,
         Some(Token::Name(word)) => rewrite::is_joining(word),

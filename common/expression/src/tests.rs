@@ -175,7 +175,7 @@ fn very_long_and_very_deep_expressions_are_refused_without_harm() {
 #[test]
 fn work_and_size_are_limited() {
     let code = |limits: &Limits, text: &str| {
-        with_scope(|scope| render(&Json::of(text), scope, limits)).map(|_| ()).map_err(|e| e.code)
+        with_scope(|scope| render(&Json::from_value(text), scope, limits)).map(|_| ()).map_err(|e| e.code)
     };
     let usual = Limits::default();
     let little = Limits { fuel_max: 5, ..Limits::default() };
@@ -201,7 +201,7 @@ fn values_that_do_not_fit_are_told() {
 }
 
 fn rendered(inputs: &JsonValue) -> Result<JsonValue, ExpressionError> {
-    with_scope(|scope| render(&Json::of(inputs), scope, &Limits::default())).map(|json| json.value())
+    with_scope(|scope| render(&Json::from_value(inputs), scope, &Limits::default())).map(|json| json.value())
 }
 
 fn with_scope<T>(body: impl FnOnce(&Scope<'_>) -> T) -> T {
@@ -209,11 +209,11 @@ fn with_scope<T>(body: impl FnOnce(&Scope<'_>) -> T) -> T {
         "description": "a trip", "constraints": {"budget": {"amount": 2000}},
     }))
     .unwrap();
-    let flights = Json::of(&json!({
+    let flights = Json::from_value(&json!({
         "best": {"price": 412.5, "airline": "AF"}, "hits": ["a", "b"], "nothing": null,
         "evil": "{{ goal.description }}", "long": "a".repeat(5_000),
     }));
-    let hotel = Json::of(&json!({"big": u64::MAX}));
+    let hotel = Json::from_value(&json!({"big": u64::MAX}));
     let steps = |id: &str| match id {
         "flights" => {
             Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&flights), partial: false, failure: None })
@@ -238,8 +238,9 @@ fn a_literal_renders_to_itself() {
 
 #[test]
 fn an_item_is_seen_where_there_is_one_and_nowhere_else() {
-    let locals = [("item", Json::of(&json!({"city": "Rome", "n": [1]}))), ("index", Json::of(&json!(2)))];
-    let inputs = Json::of(&json!({"all": "{{ item }}", "text": "{{ item.city | upper }} {{ index + 1 }}"}));
+    let locals =
+        [("item", Json::from_value(&json!({"city": "Rome", "n": [1]}))), ("index", Json::from_value(&json!(2)))];
+    let inputs = Json::from_value(&json!({"all": "{{ item }}", "text": "{{ item.city | upper }} {{ index + 1 }}"}));
     let render_item = |inputs: &Json| {
         let goal = Goal::default();
         let scope = Scope::new(&goal, &|_| None).with_locals(&locals);
@@ -247,7 +248,7 @@ fn an_item_is_seen_where_there_is_one_and_nowhere_else() {
     };
     let seen = render_item(&inputs).unwrap();
     assert_eq!(seen.value(), json!({"all": {"city": "Rome", "n": [1]}, "text": "ROME 3"}));
-    let missing = Json::of(&json!("{{ item.town }}"));
+    let missing = Json::from_value(&json!("{{ item.town }}"));
     let error = render_item(&missing).unwrap_err();
     assert!(error.message.contains("there is no `town` in `item`, which has `city`, `n`"), "{error}");
     let error = rendered(&json!("{{ item }}")).unwrap_err();

@@ -205,7 +205,7 @@ mod tests {
         };
         let scope = Scope::new(&goal, &|_| None).with_now(NOW_MS);
         examine(text, &[])?;
-        render(&Json::of(&json!(text)), &scope, &Limits::default()).map(|json| json.value())
+        render(&Json::from_value(&json!(text)), &scope, &Limits::default()).map(|json| json.value())
     }
 
     #[test]

@@ -64,11 +64,11 @@ pub(crate) fn tokens<'a>(text: &'a str, end: Option<&str>) -> Result<(Tokens<'a>
                 continue;
             }
             'a'..='z' | 'A'..='Z' | '_' => {
-                let length = run(rest, |c| c.is_ascii_alphanumeric() || c == '_');
+                let length = run_length(rest, |c| c.is_ascii_alphanumeric() || c == '_');
                 (Token::Name(&rest[..length]), length)
             }
             '0'..='9' => {
-                let length = run(rest, |c| c.is_ascii_digit() || c == '_');
+                let length = run_length(rest, |c| c.is_ascii_digit() || c == '_');
                 (Token::Number(&rest[..length]), length)
             }
             '"' | '\'' => {
@@ -96,7 +96,7 @@ pub(crate) fn tokens<'a>(text: &'a str, end: Option<&str>) -> Result<(Tokens<'a>
     }
 }
 
-fn run(text: &str, belongs: impl Fn(char) -> bool) -> usize {
+fn run_length(text: &str, belongs: impl Fn(char) -> bool) -> usize {
     text.find(|c| !belongs(c)).unwrap_or(text.len())
 }
 

@@ -136,7 +136,7 @@ impl<'a> CallRunner<'a> {
             };
             let now_ms = self.clock.now_ms();
             if matches!(
-                model.check(now_ms.saturating_add(wait_ms)),
+                model.check_available(now_ms.saturating_add(wait_ms)),
                 Err(Unavailable::CircuitOpen { .. } | Unavailable::ProbeRunning)
             ) {
                 return Err(error);

@@ -39,7 +39,7 @@ pub enum Unavailable {
 impl CircuitBreaker {
     /// Admits a call; a half-open circuit admits one probe.
     pub fn admit(&mut self, now_ms: u64) -> Result<Admission, Unavailable> {
-        self.check(now_ms)?;
+        self.check_available(now_ms)?;
         if self.open_until_ms.is_some() {
             self.is_probing = true;
             return Ok(Admission::Probe);
@@ -48,7 +48,7 @@ impl CircuitBreaker {
     }
 
     /// Like [`Self::admit`], but does not start a probe.
-    pub fn check(&self, now_ms: u64) -> Result<(), Unavailable> {
+    pub fn check_available(&self, now_ms: u64) -> Result<(), Unavailable> {
         if now_ms < self.paused_until_ms {
             return Err(Unavailable::RateLimited { for_ms: self.paused_until_ms - now_ms });
         }

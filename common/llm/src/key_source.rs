@@ -88,7 +88,7 @@ impl KeySource {
                 let fresh = self.slot().as_ref().filter(|(_, at)| at.elapsed() < *refresh).map(|(key, _)| key.clone());
                 match fresh {
                     Some(key) => Ok(Some(key)),
-                    None => self.keep(run(words).await?).map(Some),
+                    None => self.keep(run_command(words).await?).map(Some),
                 }
             }
         }
@@ -139,7 +139,7 @@ async fn read_file(path: &str) -> Result<String, String> {
     tokio::fs::read_to_string(path).await.map_err(|error| format!("`api_key_file` `{path}` cannot be read: {error}"))
 }
 
-async fn run(words: &[String]) -> Result<String, String> {
+async fn run_command(words: &[String]) -> Result<String, String> {
     let (program, arguments) = words.split_first().expect("an empty list is no command");
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);

@@ -99,7 +99,7 @@ impl ProviderFields {
     }
 
     /// The fields, if this model sent them.
-    pub(crate) fn of(&self, model: &str) -> Option<&Map<String, Value>> {
+    pub(crate) fn for_model(&self, model: &str) -> Option<&Map<String, Value>> {
         (self.model == model).then_some(&self.fields)
     }
 }

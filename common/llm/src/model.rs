@@ -193,8 +193,8 @@ impl Model {
     }
 
     /// Whether a call is allowed.
-    pub fn check(&self, now_ms: u64) -> Result<(), Unavailable> {
-        self.state().breaker.check(now_ms)
+    pub fn check_available(&self, now_ms: u64) -> Result<(), Unavailable> {
+        self.state().breaker.check_available(now_ms)
     }
 
     /// Admits a call. The permit records its result.

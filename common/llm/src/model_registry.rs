@@ -92,7 +92,7 @@ impl ModelRegistry {
     /// Tries the modes and retries of the best model, then those of the next one, until one succeeds. Dropping the
     /// future ends the call; the budget is then charged the estimated usage.
     pub async fn complete(&self, request: &CompletionRequest) -> Result<Completion, ModelError> {
-        self.run(request, None).await
+        self.complete_request(request, None).await
     }
 
     /// Returns a streamed completion. After the first content there are no retries: an interrupted stream ends with
@@ -102,7 +102,7 @@ impl ModelRegistry {
         let registry = Arc::clone(self);
         let work = async move {
             let request = CompletionRequest { stream: true, ..request };
-            let result = registry.run(&request, Some(&sink)).await;
+            let result = registry.complete_request(&request, Some(&sink)).await;
             // The receiver is dropped only together with this future.
             sink.send(CompletionDelta::Ended(Box::new(result))).await.ok();
         };
@@ -134,7 +134,7 @@ impl ModelRegistry {
         }
     }
 
-    async fn run(
+    async fn complete_request(
         &self,
         request: &CompletionRequest,
         sink: Option<&mpsc::Sender<CompletionDelta>>,
@@ -195,7 +195,7 @@ impl ModelRegistry {
             self.models.iter().enumerate().filter(|(_, m)| !request.excluded_models.contains(&m.settings.name))
         {
             let obstacle = model.obstacle().or_else(|| context_obstacle(request, model));
-            match (obstacle, model.check(now_ms)) {
+            match (obstacle, model.check_available(now_ms)) {
                 (Some(obstacle), _) => reasons.push(format!("`{}`: {obstacle}", model.settings.name)),
                 (None, Ok(())) => free.push(candidate(at, request, model, now_ms)),
                 (None, Err(Unavailable::RateLimited { for_ms })) if for_ms <= model.settings.retry_after_ms_max => {

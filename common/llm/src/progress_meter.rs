@@ -24,7 +24,7 @@ pub struct CallProgress {
 }
 
 impl ProgressMeter {
-    pub fn read(&self) -> CallProgress {
+    pub fn current_progress(&self) -> CallProgress {
         self.progress().clone()
     }
 
@@ -62,11 +62,11 @@ mod tests {
         meter.begin("a", ResponseMode::JsonSchema);
         meter.add_output(5);
         meter.add_output(2);
-        assert_eq!(meter.read().output_tokens, 7);
+        assert_eq!(meter.current_progress().output_tokens, 7);
         meter.end(4);
         meter.begin("b", ResponseMode::Text);
         meter.add_output(3);
-        let progress = meter.read();
+        let progress = meter.current_progress();
         assert_eq!((progress.model.as_str(), progress.calls, progress.output_tokens), ("b", 2, 7));
         assert_eq!(progress.mode, Some(ResponseMode::Text));
     }

@@ -117,7 +117,7 @@ impl<C: CallerClient> HttpEndpoint<C> {
         request.headers_mut().remove(SESSION);
         let response = sessions.service.handle(request.map(Full::new)).await;
         if let Some(session) = response.headers().get(SESSION).and_then(|value| value.to_str().ok()) {
-            sessions.open.give(session, caller);
+            sessions.open.set_caller(session, caller);
         }
         response
     }

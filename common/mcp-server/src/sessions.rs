@@ -50,7 +50,7 @@ impl BoundedSessions {
     }
 
     /// Says whose a session is.
-    pub(crate) fn give(&self, session: &str, caller: &str) {
+    pub(crate) fn set_caller(&self, session: &str, caller: &str) {
         if let Some(open) = self.table().open.get_mut(session) {
             open.caller = Some(caller.to_owned());
         }
@@ -143,7 +143,7 @@ mod tests {
         let sessions = BoundedSessions::new(2, Duration::from_mins(1));
         let begin = async |caller: &str| {
             let (id, _) = sessions.create_session().await.expect("there is room");
-            sessions.give(&id, caller);
+            sessions.set_caller(&id, caller);
             id
         };
         let (first, second) = (begin("ann").await, begin("ann").await);
@@ -160,7 +160,7 @@ mod tests {
         let sessions = BoundedSessions::new(2, Duration::from_mins(1));
         let (id, _) = sessions.create_session().await.expect("there is room");
         assert!(!sessions.is_of(&id, "ann"), "nobody has its id yet");
-        sessions.give(&id, "ann");
+        sessions.set_caller(&id, "ann");
         assert!(sessions.is_of(&id, "ann") && !sessions.is_of(&id, "bob"));
         sessions.close_session(&id).await.expect("it ends");
         assert!(!sessions.is_of(&id, "ann"));

@@ -41,7 +41,7 @@ pub struct GoalChanged {
 
 impl GoalChanged {
     /// The fields of a goal as they are.
-    pub fn of(goal: &Goal) -> Self {
+    pub fn from_goal(goal: &Goal) -> Self {
         Self {
             constraints: goal.constraints.clone(),
             success_criteria: goal.success_criteria.clone(),

@@ -150,9 +150,9 @@ impl LineIn<'_> {
         let (seq, type_name) = (self.seq, self.type_name);
         let text = self.data.map_or("{}", RawValue::get);
         let data = |source| LogError::Data { seq, type_name: type_name.clone().into_owned(), source };
-        let event = if let Some(event) = PlanEvent::read(&type_name, text) {
+        let event = if let Some(event) = PlanEvent::read_data(&type_name, text) {
             Event::Plan(event.map_err(data)?)
-        } else if let Some(event) = StepEvent::read(&type_name, text) {
+        } else if let Some(event) = StepEvent::read_data(&type_name, text) {
             let event = event.map_err(data)?;
             let Some(step) = self.step_id else {
                 return Err(LogError::NoStep { seq, type_name: type_name.into_owned() });

@@ -30,7 +30,7 @@ macro_rules! events {
             /// One event of each type, in the order of [`Self::TYPES`], with the least data: for tests and generated
             /// documents.
             pub fn samples() -> Vec<Self> {
-                let read = |name, text| Self::read(name, text).expect("the type is in the table");
+                let read = |name, text| Self::read_data(name, text).expect("the type is in the table");
                 [$(($name, events!(@sample $($sample)?)),)+]
                     .into_iter()
                     .map(|(name, text)| read(name, text).expect("a sample is the data of its event"))
@@ -53,7 +53,7 @@ macro_rules! events {
             }
 
             /// `None`: no event of this enum has that type.
-            pub(super) fn read(name: &str, text: &str) -> Option<Result<Self, serde_json::Error>> {
+            pub(super) fn read_data(name: &str, text: &str) -> Option<Result<Self, serde_json::Error>> {
                 match name { $($name => Some(events!(@read text $variant $(($data))?)),)+ _ => None }
             }
         }

@@ -90,7 +90,7 @@ pub enum CleanupPart {
 
 impl CleanupPart {
     /// The part that a step belongs to; none of the others.
-    pub fn of(step: &Step) -> Option<Self> {
+    pub fn from_step(step: &Step) -> Option<Self> {
         Self::of_marks(step.undoes.as_ref(), step.always)
     }
 
@@ -107,7 +107,7 @@ pub fn layout_plan(plan: &Plan) -> PlanLayout {
         id: step.id.clone(),
         dependencies: step.dependencies.clone(),
         phase: phase(&step.phase),
-        cleanup: CleanupPart::of(step),
+        cleanup: CleanupPart::from_step(step),
     });
     let phases: Vec<&str> = plan.phases.iter().map(|phase| phase.id.as_str()).collect();
     layout_steps(&steps.collect::<Vec<_>>(), &phases)

@@ -77,7 +77,7 @@ word_enum! {
 
 impl DependencyStatus {
     /// That of a step, which has the same word; `None` for one that has not ended by itself.
-    pub fn of(status: StepStatus) -> Option<Self> {
+    pub fn from_status(status: StepStatus) -> Option<Self> {
         Self::parse(status.as_str())
     }
 }
@@ -255,7 +255,7 @@ impl Step {
     pub fn is_met_by(&self, dependency: &StepId, status: StepStatus, satisfied: bool) -> bool {
         match self.dependency_status.get(dependency) {
             None => satisfied,
-            Some(allowed) => DependencyStatus::of(status).is_some_and(|status| allowed.contains(&status)),
+            Some(allowed) => DependencyStatus::from_status(status).is_some_and(|status| allowed.contains(&status)),
         }
     }
 

@@ -342,6 +342,6 @@ pub struct StepExplanation {
 impl PlanView {
     /// What a model read in the text of the goal, a line each: `budget: 2000 USD`.
     pub fn goal_read_lines(&self) -> Vec<String> {
-        GoalChanged { read: self.goal_read.clone(), ..GoalChanged::of(&self.goal) }.read_lines()
+        GoalChanged { read: self.goal_read.clone(), ..GoalChanged::from_goal(&self.goal) }.read_lines()
     }
 }

@@ -80,7 +80,7 @@ pub struct SecondsFrom {
 
 impl Preview {
     /// Of a plan that is in order, and what it would take: see the fields.
-    pub fn of(planned: Planned, critical_path_seconds: f64, seconds_from: SecondsFrom, cost: f64) -> Self {
+    pub fn from_planned(planned: Planned, critical_path_seconds: f64, seconds_from: SecondsFrom, cost: f64) -> Self {
         Self {
             valid: true,
             issues: Vec::new(),

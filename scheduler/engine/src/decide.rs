@@ -141,7 +141,7 @@ impl<'a> Turn<'a> {
 
     /// Counts a part of the decision: what it adds to the commit, and its expressions.
     pub(crate) fn count_work(&mut self, bytes: usize) {
-        self.work.count(bytes, self.state.meter.take());
+        self.work.count(bytes, self.state.meter.take_used());
     }
 
     pub(crate) fn end(mut self) -> Decision {
@@ -157,7 +157,7 @@ impl<'a> Turn<'a> {
             self.effects.push(Effect::Continue);
         }
         self.offer_step_in_turn();
-        self.work.add(0, self.state.meter.take());
+        self.work.add(0, self.state.meter.take_used());
         self.state.meter.begin(u64::MAX);
         let has_room = self.state.has_room();
         // Plans around it may have waited for a plan that has ended.

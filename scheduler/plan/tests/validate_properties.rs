@@ -108,10 +108,10 @@ proptest! {
     fn an_expression_that_passed_is_never_malformed_when_it_runs(parts in vec(part(), 0..12)) {
         let text = parts.concat();
         let goal = Goal { description: "x".into(), ..Goal::default() };
-        let outputs = Json::of(&json!({"x": [1, 2], "y": "text"}));
+        let outputs = Json::from_value(&json!({"x": [1, 2], "y": "text"}));
         let look = |_: &str| Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&outputs), partial: false, failure: None });
         let scope = Scope::new(&goal, &look);
-        let rendered = expression::render(&Json::of(&text), &scope, &Limits::default());
+        let rendered = expression::render(&Json::from_value(&text), &scope, &Limits::default());
         let malformed = rendered.is_err_and(|e| e.code == "INVALID_EXPRESSION");
         prop_assert_eq!(malformed, expression::references(&text).is_err(), "{}", text);
         let judged = expression::is_true(&text, &scope, &Limits::default());
@@ -222,18 +222,19 @@ fn plan() -> impl Strategy<Value = Plan> {
             step.dependencies = (0..i).filter(|d| (i * 7 + d * 3) % 3 == 0).map(|d| format!("s-{d}").into()).collect();
             step.phase = (!phases.is_empty()).then(|| phases[i * phases.len() / count].id.clone());
             if let Some(first) = step.dependencies.first() {
-                step.inputs = Json::of(&json!({"seen": format!("{{{{ steps['{first}'].outputs.x }}}}"), "n": 1.5}));
+                step.inputs =
+                    Json::from_value(&json!({"seen": format!("{{{{ steps['{first}'].outputs.x }}}}"), "n": 1.5}));
                 step.when = Some(format!("steps['{first}'].outputs.n > 1"));
                 step.ask = (i % 2 == 0).then(|| Question {
                     question: format!("{{{{ steps['{first}'].outputs.x }}}}?"),
-                    schema: Some(Json::of(&json!({"type": "integer"}))),
-                    default: Some(Json::of(&json!(1))),
+                    schema: Some(Json::from_value(&json!({"type": "integer"}))),
+                    default: Some(Json::from_value(&json!(1))),
                     limit_ms: 7,
                     into: Some("n".into()),
                 });
                 step.for_each = (i % 3 == 1 && step.kind != StepKind::Finish && step.judges.is_empty()).then(|| {
                     Box::new(ForEach {
-                        items: Json::of(&json!(format!("{{{{ steps['{first}'].outputs.list }}}}"))),
+                        items: Json::from_value(&json!(format!("{{{{ steps['{first}'].outputs.list }}}}"))),
                         name: (i % 2 == 0).then(|| "city".into()),
                         batch: max_parallel,
                         max_parallel,
@@ -323,7 +324,7 @@ fn step() -> impl Strategy<Value = Step> {
                 fallback: fallback.map(|agent| Fallback { agent_type: Some(agent.into()), action: None }),
                 estimates: Estimates { seconds: seconds.map(f64::from), tokens: ttl_ms, cost: None },
                 cache: ttl_ms.map(|ttl_ms| Cache { key: "{{ goal.description }}".into(), ttl_ms }),
-                output_schema: ttl_ms.map(|_| Json::of(&json!({"type": "object"}))),
+                output_schema: ttl_ms.map(|_| Json::from_value(&json!({"type": "object"}))),
                 ..Step::new("x", agent)
             }
         },

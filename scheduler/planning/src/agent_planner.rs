@@ -118,7 +118,7 @@ impl AgentPlanner {
     }
 
     fn provenance(&self, rounds: &PlanningRounds) -> Json {
-        Json::of(&json!({"planner": self.name, "rounds": rounds.entries, "usage": rounds.usage}))
+        Json::from_value(&json!({"planner": self.name, "rounds": rounds.entries, "usage": rounds.usage}))
     }
 
     /// The provenance of an answer that is taken after the last round.

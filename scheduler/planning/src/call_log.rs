@@ -321,16 +321,16 @@ fn recorded_value(value: &Value) -> Json {
     let text = value.to_string();
     let plain = redact(&text);
     if plain == text && text.len() <= TOOL_TEXT_BYTES_MAX {
-        return Json::of(value);
+        return Json::from_value(value);
     }
     let end = plain.floor_char_boundary(TOOL_TEXT_BYTES_MAX);
     let rest = if end < plain.len() { "… (cut)" } else { "" };
-    Json::of(&format!("{}{rest}", &plain[..end]))
+    Json::from_value(&format!("{}{rest}", &plain[..end]))
 }
 
 /// An answer as it is written down. What looks like a secret is not, and such a call is made again if need be.
 fn kept_form(answer: &Completion) -> Option<Json> {
-    let json = Json::of(answer);
+    let json = Json::from_value(answer);
     let texts = answer.tool_calls.iter().map(|call| &call.arguments).chain([&answer.text]);
     let is_plain = texts.into_iter().all(|text| redact(text) == *text);
     (is_plain && json.text().len() <= ANSWER_BYTES_MAX).then_some(json)

@@ -171,7 +171,7 @@ pub fn nearest_plans(views: Vec<StoredPlanView>, text: &str) -> Vec<StoredPlanVi
         let action = Action {
             name: view.name.clone(),
             description: view.description.clone(),
-            inputs: view.input_schema.as_ref().map(Json::of),
+            inputs: view.input_schema.as_ref().map(Json::from_value),
             outputs: None,
             side_effect: false,
         };
@@ -217,7 +217,7 @@ mod tests {
             {"id": "find", "agent_type": "a"},
         ]});
         let lost = json!({"steps": [{"id": "x", "agent_type": "nobody"}, {"id": "y", "agent_type": "nobody"}]});
-        let retired = StoredPlanRef::of("trip", 1);
+        let retired = StoredPlanRef::new("trip", 1);
         let plans = vec![version("trip", 3, trip), version("lost", 1, lost)];
         let refused = (retired, ("STORED_PLAN_RETIRED".to_owned(), "`trip@1` was retired".to_owned()));
         OfferedPlans::new(plans, [refused].into())
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_goal_names_versions_and_of_many_plans_the_nearest_are_offered() {
-        assert_eq!(named_versions("Run trip@2, mail ann@example.com."), [StoredPlanRef::of("trip", 2)]);
+        assert_eq!(named_versions("Run trip@2, mail ann@example.com."), [StoredPlanRef::new("trip", 2)]);
         let mut views: Vec<StoredPlanView> =
             (0..OFFERED_MAX).map(|n| version(&format!("filler{n}"), 1, Value::Null).view).collect();
         views.push(StoredPlanView { description: "Books hotels".into(), ..version("stay", 1, Value::Null).view });

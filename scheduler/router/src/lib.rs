@@ -120,7 +120,7 @@ impl RegistrySnapshot {
     fn offer(&self, agent_type: &AgentType, action: &str) -> ActionOffer {
         let Some(at) = self.positions.get(agent_type) else { return ActionOffer::Unknown };
         let has = self.actions.get(action).is_some_and(|positions| positions.binary_search(at).is_ok());
-        ActionOffer::of(self.agents[*at].actions.is_empty(), has)
+        ActionOffer::new(self.agents[*at].actions.is_empty(), has)
     }
 
     /// Whether a card says that an action changes something.

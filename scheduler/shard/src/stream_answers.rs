@@ -69,13 +69,13 @@ pub fn result(state: &PlanState, mut blob: impl FnMut() -> Option<String>) -> (S
             fields.push(("reason", short(&ended.reason)));
         }
         if let Some(failure) = &ended.failure {
-            fields.push(("failure", Json::of(failure).text().to_owned()));
+            fields.push(("failure", Json::from_value(failure).text().to_owned()));
         }
     }
     let parts = [
         ("final_output", "final_output_key", state.final_output()),
         ("outputs", "outputs_key", Some(state.outputs_json())),
-        ("failures", "failures_key", Some(Json::of(&state.failures()))),
+        ("failures", "failures_key", Some(Json::from_value(&state.failures()))),
     ];
     for (name, key_name, part) in parts {
         let Some(part) = part else { continue };
@@ -168,7 +168,7 @@ impl SentEntry {
             ("source", self.source),
             ("code", problem.code.as_str().to_owned()),
             ("detail", short(&problem.detail)),
-            ("errors", Json::of(&shortened(problem.errors.clone())).text().to_owned()),
+            ("errors", Json::from_value(&shortened(problem.errors.clone())).text().to_owned()),
             ("excerpt", self.excerpt),
         ];
         let short = problem.clone().with_errors(shortened(problem.errors.clone()));

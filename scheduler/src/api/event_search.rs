@@ -355,7 +355,7 @@ pub(super) async fn read_slice(api: &Api, plan: &PlanId, end: u64) -> Result<Log
 pub(super) fn line(plan: &PlanId, record: &Record) -> Text {
     let event = record.to_line();
     let fields = event.strip_prefix('{').expect("an event is a JSON object");
-    let plan = Text::of(plan.as_str());
+    let plan = Text::from_value(plan.as_str());
     Text::from_text(format!("{{\"plan_id\":{},{fields}", plan.text())).expect("an event has fields")
 }
 

@@ -66,7 +66,7 @@ pub(super) async fn fork(
     let mut submit = Submit { fingerprint, traceparent, ..made.map_err(|rejection| refusal(&rejection))? };
     replace_inputs(api, &mut submit, asked.inputs)?;
     let plan = PlanId::derive(api.scheduler.shards, &principal.namespace, &submit.submission);
-    let mut given = submit.goal.metadata.get("inputs").map(Payload::of);
+    let mut given = submit.goal.metadata.get("inputs").map(Payload::from_value);
     let kept = submit.fork.iter_mut().flat_map(|fork| fork.kept.values_mut());
     payloads::copy_kept(api, from.id(), &plan, kept.chain(&mut given)).await?;
     submit.goal.metadata.extend(given.map(|given| ("inputs".to_owned(), given.value())));
@@ -112,7 +112,7 @@ fn replace_inputs(
         };
         let mut own = if let Value::Object(own) = step.inputs.value() { own } else { Map::new() };
         own.extend(fields);
-        step.inputs = Payload::of(&own);
+        step.inputs = Payload::from_value(&own);
         again.insert(id);
     }
     let changed = again.clone();

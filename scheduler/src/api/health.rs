@@ -55,7 +55,7 @@ pub(crate) const NO_CALLBACK_URL: &str =
 
 /// Succeeds while the store accepts commits of this installation and all shards of this share are owned.
 pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError> {
-    let health = api.scheduler.broker.check().await?;
+    let health = api.scheduler.broker.check_health().await?;
     if api.scheduler.stop.is_cancelled() {
         return Err(Problem::new(ErrorCode::NotReady, "the scheduler is stopping").into());
     }

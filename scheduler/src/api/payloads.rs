@@ -60,7 +60,7 @@ impl<'a> PayloadFill<'a> {
         if blob_ref::may_contain(json) {
             let mut value = json.value();
             self.fill(&mut value).await?;
-            *json = Json::of(&value);
+            *json = Json::from_value(&value);
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ pub(super) async fn copy_kept<'a>(
             copied.insert(key, blob_ref::to_json(&own, content.len()).value());
         }
         blob_ref::replace(&mut value, &mut |key| copied.get(key).cloned());
-        *result = Json::of(&value);
+        *result = Json::from_value(&value);
     }
     Ok(())
 }

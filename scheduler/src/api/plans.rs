@@ -111,7 +111,7 @@ where
                     Err(problem) => (sse_event("problem", &problem), None),
                 },
                 () = tokio::time::sleep(PROGRESS_EVERY) => {
-                    let CallProgress { model, mode, calls, output_tokens, .. } = meter.read();
+                    let CallProgress { model, mode, calls, output_tokens, .. } = meter.current_progress();
                     let mode = mode.map(|mode| mode.as_str().to_owned()).unwrap_or_default();
                     let seconds = begun.elapsed().as_secs_f64();
                     let progress = PlanningProgress { model, mode, calls, output_tokens, seconds };

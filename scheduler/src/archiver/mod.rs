@@ -384,7 +384,7 @@ fn revision_rows(state: &PlanState) -> Vec<RevisionRow> {
         revision: record.revision,
         time_ms: record.time_ms,
         trigger: record.trigger.clone(),
-        data: Json::of(record).text().to_owned(),
+        data: Json::from_value(record).text().to_owned(),
     });
     rows.map(|row| (row.revision, row)).collect::<BTreeMap<_, _>>().into_values().collect()
 }

@@ -241,7 +241,7 @@ fn revision_question(state: &PlanState, situation: &Situation) -> HookQuestion {
         id: format!("{}:{}", state.id(), state.replan_seq()),
         point: Point::OnRevisionNeeded,
         step: situation.step.clone(),
-        data: Json::of(&data),
+        data: Json::from_value(&data),
     }
 }
 

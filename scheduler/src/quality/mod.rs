@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn answers_of_models_are_counted_by_what_became_of_them() {
-        let provenance = Json::of(&serde_json::json!({
+        let provenance = Json::from_value(&serde_json::json!({
             "said": 0.7,
             "tried": [{"planner": "tools", "rounds": [
                 {"model": "small", "outcome": "unparseable",

@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn a_planner_without_a_model_gives_one_answer() {
         let mut sample = PlanSample::default();
-        sample.account(&Json::of(&serde_json::json!({"rule": "travel"})), true, true);
+        sample.account(&Json::from_value(&serde_json::json!({"rule": "travel"})), true, true);
         assert_eq!(sample.answers, Ratio { hits: 1, all: 1 });
-        sample.account(&Json::of(&serde_json::json!({"tried": [{"planner": "rules"}]})), true, false);
+        sample.account(&Json::from_value(&serde_json::json!({"tried": [{"planner": "rules"}]})), true, false);
         assert_eq!(sample.answers, Ratio { hits: 1, all: 2 });
     }
 

@@ -119,7 +119,7 @@ impl Membership {
     /// One round: sends a heartbeat, takes shards of this share, releases the others. Nothing in a foreign installation.
     async fn balance(&mut self) -> Result<(), BrokerError> {
         let broker = self.scheduler.broker.clone();
-        let checked = match self.scheduler.store_clock.check(broker.as_ref()).await {
+        let checked = match self.scheduler.store_clock.check_store(broker.as_ref()).await {
             Ok(_) => self.scheduler.token_secret.keep(broker.as_ref()).await,
             Err(error) => Err(error),
         };

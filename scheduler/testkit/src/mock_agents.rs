@@ -132,13 +132,13 @@ fn outcome(answer: &MockAnswer) -> AttemptOutcome {
         None => What::Completed,
     };
     let outcome = AttemptOutcome::new(what, answer.delay.0);
-    let outputs = answer.fail.is_none().then(|| Json::of(answer.outputs.as_ref().unwrap_or(&json!({}))));
+    let outputs = answer.fail.is_none().then(|| Json::from_value(answer.outputs.as_ref().unwrap_or(&json!({}))));
     let report = Report {
         outputs,
         failure: answer.fail.map(|fail| failure(fail, answer)),
         cost: Some(answer.cost).filter(|cost| *cost > 0.0),
         tokens: Some(answer.tokens).filter(|tokens| *tokens > 0),
-        sub_plan: answer.sub_plan.as_ref().map(Json::of::<Value>),
+        sub_plan: answer.sub_plan.as_ref().map(Json::from_value::<Value>),
         sub_plans: Arc::from([EVERY_AGENT.to_owned()]),
         ..outcome.report
     };

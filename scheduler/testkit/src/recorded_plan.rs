@@ -314,7 +314,7 @@ fn outcome_of(event: &StepEvent) -> Option<AttemptOutcome> {
         AttemptOutcome { report: Report { suspended: call, ..report }, ..outcome }
     } else if let StepEvent::Decomposed(decomposed) = event {
         let outcome = AttemptOutcome::new(What::Completed, 0);
-        let sub_plan = decomposed.plan.as_ref().map(|plan| Json::of(plan.as_ref()));
+        let sub_plan = decomposed.plan.as_ref().map(|plan| Json::from_value(plan.as_ref()));
         let report = with_usage(outcome.report, decomposed.cost, decomposed.tokens);
         let report = Report { sub_plan, sub_plans: Arc::from(["*".to_owned()]), ..report };
         AttemptOutcome { report, ..outcome }

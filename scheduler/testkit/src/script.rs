@@ -57,7 +57,7 @@ impl TestScript {
                 id: format!("event-{}", number + 1),
                 name: event.name.clone(),
                 key: event.key.clone(),
-                data: Json::of(&event.data),
+                data: Json::from_value(&event.data),
             };
             script.add_act(start_ms.saturating_add(event.at.0), ScriptedAct::Event(external));
         }
@@ -129,8 +129,11 @@ impl TestScript {
     fn take_answer(&mut self, step: &str) -> Option<(u64, Verb)> {
         let (answer, used) = self.answers.iter_mut().find(|(answer, used)| !*used && answer.step == step)?;
         *used = true;
-        let verb =
-            Verb::AnswerQuestion { question: step.to_owned(), answer: Json::of(&answer.answer), reason: String::new() };
+        let verb = Verb::AnswerQuestion {
+            question: step.to_owned(),
+            answer: Json::from_value(&answer.answer),
+            reason: String::new(),
+        };
         Some((answer.after.0, verb))
     }
 

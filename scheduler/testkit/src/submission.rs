@@ -87,7 +87,7 @@ fn with_stored_plans(mut draft: Value, stored: &BTreeMap<String, Value>, limits:
             .into_iter()
             .filter_map(|place| {
                 let document = stored.get(&place.plan.name)?.clone();
-                let version = StoredPlanRef::of(&place.plan.name, place.plan.version.unwrap_or(1));
+                let version = StoredPlanRef::new(&place.plan.name, place.plan.version.unwrap_or(1));
                 Some((place.plan, (version, document)))
             })
             .collect();

@@ -81,7 +81,7 @@ pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Dige
     let begun = Instant::now();
     let routed = valid.route(|plan| route_plan(plan, router).map(|routed| (routed.routes, routed.warnings)))?;
     took.route = begun.elapsed();
-    let provenance = Some(Json::of(&json!({ "repairs": repaired.edits })));
+    let provenance = Some(Json::from_value(&json!({ "repairs": repaired.edits })));
     let (plan, warnings, routes) = routed.into_parts();
     let planned = Planned { plan, planner: "llm".into(), confidence: 0.0, provenance, warnings, routes, goal: None };
     Ok(Digested { planned, took })

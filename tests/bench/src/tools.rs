@@ -18,7 +18,7 @@ pub struct Tool {
 impl Tool {
     pub fn agent(&self) -> Agent {
         let properties: Map<String, Value> = self.params.iter().map(|name| (name.clone(), json!({}))).collect();
-        let inputs = Some(Json::of(&json!({"type": "object", "properties": properties})));
+        let inputs = Some(Json::from_value(&json!({"type": "object", "properties": properties})));
         let action =
             Action { name: self.name.clone(), description: String::new(), inputs, outputs: None, side_effect: false };
         Agent { actions: vec![action], ..described_agent(&self.name, &self.description) }

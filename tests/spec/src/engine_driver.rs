@@ -241,7 +241,7 @@ impl Driver<'_> {
             let event = &self.script.events[self.events];
             self.events += 1;
             let id = format!("event-{}", self.events);
-            let (name, key, data) = (event.name.clone(), event.key.clone(), Json::of(&event.data));
+            let (name, key, data) = (event.name.clone(), event.key.clone(), Json::from_value(&event.data));
             self.shard.send_event(ExternalEvent { id, name, key, data });
         } else if deed_ms == Some(now_ms) {
             let verb = verb(&self.script.deeds[self.deeds].does);
@@ -300,9 +300,11 @@ fn verb(wish: &Wish) -> Verb {
             Verb::Edit { changes, revision: None, reason }
         }
         Wish::Complete(step) => {
-            Verb::CompleteStep { step: step.as_str().into(), outputs: Json::of(&by_hand()), reason }
+            Verb::CompleteStep { step: step.as_str().into(), outputs: Json::from_value(&by_hand()), reason }
         }
-        Wish::Answer(step) => Verb::AnswerQuestion { question: step.clone(), answer: Json::of(&by_hand()), reason },
+        Wish::Answer(step) => {
+            Verb::AnswerQuestion { question: step.clone(), answer: Json::from_value(&by_hand()), reason }
+        }
     }
 }
 
@@ -313,7 +315,7 @@ fn outcome(task: &Task, act: &Act) -> Option<Report> {
         Report { failure, ..report(task, What::Failed) }
     };
     let outcome = match &act.does {
-        Does::Answer(outputs) => Report { outputs: Some(Json::of(outputs)), ..report(task, What::Completed) },
+        Does::Answer(outputs) => Report { outputs: Some(Json::from_value(outputs)), ..report(task, What::Completed) },
         Does::Busy => failed(FailureClass::Transient, "AGENT_BUSY"),
         // As workers report it.
         Does::Cut => {

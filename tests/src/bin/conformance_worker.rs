@@ -188,7 +188,7 @@ impl BehaviourAttempt<'_> {
                     outcome["text"] = "x".repeat(bytes).into();
                 }
                 let usage = CallUsage { cost: 0.25, tokens: TokenSplit { prompt_tokens: 40, completion_tokens: 2 } };
-                Ok(CallResult::new(Json::of(&outcome), usage))
+                Ok(CallResult::new(Json::from_value(&outcome), usage))
             })
         });
         let result = self.calls.call("call", &inputs, make).await?;

@@ -35,12 +35,12 @@ async fn the_newest_scheduler_sets_the_limits_of_workers(stage: Stage) {
 }
 
 async fn the_back_end_says_how_it_feels(mut stage: Stage) {
-    let health = stage.broker.check().await.unwrap();
+    let health = stage.broker.check_health().await.unwrap();
     let known = ["embedded", "redis 7.", "redis 8.", "valkey 9."];
     assert!(known.iter().any(|known| health.version.starts_with(known)), "{health:?}");
     assert!(health.warnings.is_empty() && health.memory_used < 0.5, "{health:?}");
     stage.later(5).await;
-    let later = stage.broker.check().await.unwrap();
+    let later = stage.broker.check_health().await.unwrap();
     assert!(later.time_ms >= health.time_ms);
 }
 
@@ -51,7 +51,7 @@ async fn a_fresh_server_has_no_installation_until_one_is_opened() {
     let embedded = goalmill_broker::embedded::open(None, goalmill_common::clock::Clock::system()).unwrap();
     for broker in [redis, embedded] {
         assert_eq!(broker.meta().await.unwrap(), None);
-        broker.check().await.unwrap();
+        broker.check_health().await.unwrap();
         assert_eq!(broker.meta().await.unwrap(), None, "asking makes nothing");
     }
 }
@@ -62,7 +62,7 @@ async fn a_server_that_lost_its_data_is_refused_and_left_as_it_is() {
     own(&*stage.broker, S0, "t1").await;
     stage.raw::<Value>(&["FLUSHALL"]).await;
     for _ in 0..2 {
-        let refused = stage.broker.check().await;
+        let refused = stage.broker.check_health().await;
         assert!(matches!(refused, Err(BrokerError::DataLost(_))), "{refused:?}");
         let refused =
             stage.broker.open(&Install { instance: "first".into(), shards: 2, limits: TaskLimits::default() }).await;
@@ -75,13 +75,13 @@ async fn a_server_that_lost_its_data_is_refused_and_left_as_it_is() {
 async fn a_server_that_holds_another_installation_is_refused() {
     let mut stage = Stage::redis().await;
     stage.raw::<Value>(&["HSET", &Keys::default().meta(), "instance", "other"]).await;
-    let refused = stage.broker.check().await;
+    let refused = stage.broker.check_health().await;
     assert!(matches!(refused, Err(BrokerError::DataLost(_))), "{refused:?}");
     let refused =
         stage.broker.open(&Install { instance: "first".into(), shards: 2, limits: TaskLimits::default() }).await;
     assert!(matches!(refused, Err(BrokerError::DataLost(_))), "{refused:?}");
     stage.raw::<Value>(&["HSET", &Keys::default().meta(), "instance", "first"]).await;
-    stage.broker.check().await.unwrap();
+    stage.broker.check_health().await.unwrap();
 }
 
 #[tokio::test]
@@ -98,9 +98,9 @@ async fn a_killed_server_that_comes_back_is_known_again_with_all_that_was_answer
         }
         server.await_written().await.unwrap();
         server.kill9();
-        assert!(matches!(broker.check().await, Err(BrokerError::Unavailable(_))));
+        assert!(matches!(broker.check_health().await, Err(BrokerError::Unavailable(_))));
         server.restart().await.unwrap();
-        goalmill_tests::wait::until(goalmill_tests::wait::SOON, async || broker.check().await.is_ok()).await;
+        goalmill_tests::wait::until(goalmill_tests::wait::SOON, async || broker.check_health().await.is_ok()).await;
         assert_eq!(broker.log(&"p0-a".into(), 0, 100).await.unwrap().len(), 50, "{fsync:?}");
     }
 }
@@ -116,7 +116,7 @@ async fn a_server_that_evicts_is_refused_unless_that_is_allowed() {
     let settings = RedisSettings { allow_unsafe: true, ..server.settings() };
     let broker = goalmill_broker::redis::connect(&settings).await.unwrap();
     broker.open(&install).await.unwrap();
-    assert!(!broker.check().await.unwrap().warnings.is_empty());
+    assert!(!broker.check_health().await.unwrap().warnings.is_empty());
 }
 
 #[tokio::test]

@@ -104,7 +104,7 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
             broker.open(&Install { instance: "other".into(), shards: 7, limits: TaskLimits::default() }).await.map(drop)
         }
         "meta" => broker.meta().await.map(drop),
-        "check" => broker.check().await.map(drop),
+        "check" => broker.check_health().await.map(drop),
         "owner" => broker.owner(S0).await.map(drop),
         "acquire" => {
             let won = broker.acquire(S1, &claim("h", "t2", None)).await?;
@@ -353,7 +353,7 @@ async fn waits_that_are_cut_fail_and_the_next_one_works() {
     proxy.cut();
     let (cut, mut reader) = tokio::time::timeout(SOON, wait).await.expect("it notices").unwrap();
     assert!(matches!(cut, Err(BrokerError::Unavailable(_))), "{cut:?}");
-    assert!(stage.broker.check().await.is_err());
+    assert!(stage.broker.check_health().await.is_err());
     proxy.heal();
     until(SOON, async || stage.broker.send(S0, &fields(&[("v", "1")])).await.is_ok()).await;
     let read = reader.inbox(S0, &InboxCursor::start(), 9, 600_000).await.unwrap();

@@ -46,7 +46,7 @@ async fn a_worker_is_seen_until_it_is_silent_or_says_good_bye(mut stage: Stage) 
     let before = stage.look().await;
     stage.broker.record_worker_heartbeat(&beat("w1", 0)).await.unwrap();
     stage.assert_changed(&before, &["worker w1"], &[&Keys::default().workers(), &Keys::default().worker_beats()]).await;
-    let time = stage.broker.check().await.unwrap().time_ms;
+    let time = stage.broker.check_health().await.unwrap().time_ms;
     let seen = stage.broker.workers(60_000).await.unwrap();
     assert!(seen[0].seen_ms <= time && seen[0].seen_ms + 60_000 > time, "the time is the back end's: {seen:?}");
     assert_eq!(seen, [WorkerBeat { seen_ms: seen[0].seen_ms, ..beat("w1", 0) }]);

@@ -139,7 +139,7 @@ fn task(inputs: &Value) -> Task {
         agent_type: "echo".into(),
         action: String::new(),
         description: String::new(),
-        inputs: Json::of(inputs),
+        inputs: Json::from_value(inputs),
         expected_outputs: Vec::new(),
         expected_output: String::new(),
         output_schema: None,

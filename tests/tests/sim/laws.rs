@@ -119,7 +119,7 @@ async fn send(link: Link, plan: Arc<ScriptedPlan>, script: Script) {
         if let Some(event) = script.events.get(sent).filter(|event| is_due(event.at_ms)) {
             let same = script.events.iter().enumerate().take(sent + 1).filter(|(_, other)| other.name == event.name);
             let events = same.map(|(n, event)| {
-                let (name, key, data) = (event.name.clone(), event.key.clone(), Json::of(&event.data));
+                let (name, key, data) = (event.name.clone(), event.key.clone(), Json::from_value(&event.data));
                 ExternalEvent { id: format!("{}{n}", plan.prefix), name, key, data }
             });
             if users::publish(&link, &events.collect::<Vec<_>>()).await.is_ok() {

@@ -102,7 +102,7 @@ impl Link {
 
     /// Refuses another installation than the one that the process has opened, or none.
     ///
-    /// The contract of [`Broker::open`] and [`Broker::check`] wants it. The embedded back end need not do it, since it
+    /// The contract of [`Broker::open`] and [`Broker::check_health`] wants it. The embedded back end need not do it, since it
     /// cannot lose its installation without its process; here the server outlives the processes and can turn back.
     async fn check_installation(&self) -> Result<()> {
         let meta = self.env.broker.meta().await?;
@@ -134,10 +134,10 @@ impl Broker for Link {
     async fn meta(&self) -> Result<Option<Meta>> {
         through!(self, "meta", self.env.broker.meta())
     }
-    async fn check(&self) -> Result<Health> {
+    async fn check_health(&self) -> Result<Health> {
         through!(self, "check", async {
             self.check_installation().await?;
-            self.env.broker.check().await
+            self.env.broker.check_health().await
         })
     }
     async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {

@@ -50,7 +50,7 @@ impl Executor for BridgedAgent {
         };
         self.link.send(&ToProgram::Task(Box::new(TaskFrame::new(open.number, task))));
         let mut calls = TaskCalls::new(calls, task, open.link.clone(), open.number);
-        let ended = run(&mut open, &mut calls, progress, cancelled).await?;
+        let ended = run_task(&mut open, &mut calls, progress, cancelled).await?;
         // What was made is recorded before the attempt ends.
         calls.finish().await?;
         match ended.answer {
@@ -65,7 +65,7 @@ impl Executor for BridgedAgent {
 }
 
 /// Handles the frames of a task until its end.
-async fn run(
+async fn run_task(
     open: &mut OpenTask,
     calls: &mut TaskCalls<'_>,
     progress: &Progress,

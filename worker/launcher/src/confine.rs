@@ -92,7 +92,7 @@ const OTHER_INTERFACE: Option<i64> = Some(0x4000_0000);
 const OTHER_INTERFACE: Option<i64> = None;
 
 /// Becomes a confined program.
-pub(crate) fn run(argv: &[OsString]) -> Result<Infallible, String> {
+pub(crate) fn exec_confined(argv: &[OsString]) -> Result<Infallible, String> {
     let built = filters().map_err(|error| format!("the system-call filter cannot be made: {error}"))?;
     for filter in built {
         apply_filter(&filter).map_err(|error| format!("the system-call filter cannot be applied: {error}"))?;

@@ -82,9 +82,11 @@ pub fn launch(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
         return None;
     }
     let done = match (verb.to_str(), rest) {
-        (Some("supervise"), [parent, argv @ ..]) => parse_pid(parent).and_then(|parent| supervise::run(parent, argv)),
+        (Some("supervise"), [parent, argv @ ..]) => {
+            parse_pid(parent).and_then(|parent| supervise::supervise_program(parent, argv))
+        }
         (Some("start"), [parent, argv @ ..]) => parse_pid(parent).and_then(|parent| start(parent, argv).map(never)),
-        (Some("confine"), argv) => confine::run(argv).map(never),
+        (Some("confine"), argv) => confine::exec_confined(argv).map(never),
         _ => {
             Err("usage: launch supervise PARENT PROGRAM…, launch start PARENT PROGRAM…, launch confine PROGRAM…".into())
         }

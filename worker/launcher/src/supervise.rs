@@ -27,7 +27,7 @@ const SIGNAL_BASE: i32 = 128;
 /// Runs a program to its end.
 ///
 /// - `parent`: the worker; the program ends with it.
-pub(crate) fn run(parent: Pid, argv: &[OsString]) -> Result<ExitCode, String> {
+pub(crate) fn supervise_program(parent: Pid, argv: &[OsString]) -> Result<ExitCode, String> {
     close_inherited();
     let failed = |what: &'static str| move |error: nix::errno::Errno| format!("{what} cannot be set: {error}");
     prctl::set_child_subreaper(true).map_err(failed("the subreaper"))?;

@@ -131,7 +131,7 @@ fn failure(class: FailureClass, code: &str, message: impl Into<String>) -> Failu
 }
 
 fn action(tool: &Tool) -> Action {
-    let schema = |schema: &rmcp::model::JsonObject| Json::of(schema);
+    let schema = |schema: &rmcp::model::JsonObject| Json::from_value(schema);
     Action {
         name: tool.name.to_string(),
         description: tool.description.as_deref().map(clip).unwrap_or_default(),

@@ -123,7 +123,7 @@ impl Executor for CommandExecutor {
         cancelled: &CancellationToken,
     ) -> Result<ExecutionResult, Failure> {
         let mut child = self.spawn(task).map_err(|e| self.not_started(&e))?;
-        let group = ProcessGroup::of(&child);
+        let group = ProcessGroup::from_child(&child);
         let leader = group.leader();
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let ended = async { group.wait(&mut child).await.map_err(|e| broken(&e)) };
@@ -248,7 +248,7 @@ pub struct ProcessGroup(Option<u32>);
 
 impl ProcessGroup {
     /// The group that a program of [`program`] leads.
-    pub fn of(child: &Child) -> Self {
+    pub fn from_child(child: &Child) -> Self {
         Self(child.id())
     }
 

@@ -127,7 +127,7 @@ impl Progress {
     }
 
     /// The newest progress since the last call.
-    pub fn take(&self) -> Option<(f64, String)> {
+    pub fn take_newest(&self) -> Option<(f64, String)> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
     }
 }

@@ -82,7 +82,7 @@ struct Occurrences {
 }
 
 impl Occurrences {
-    fn take(&mut self) -> u32 {
+    fn take_number(&mut self) -> u32 {
         self.free.pop_first().unwrap_or_else(|| {
             self.taken = self.taken.saturating_add(1);
             self.taken
@@ -148,7 +148,7 @@ impl<'t, S: CallStore> RecordedCalls<'t, S> {
             return Err(Failure::new(FailureClass::Permanent, "CALL_INVALID", message));
         }
         let (name, digest) = (name.to_owned(), inputs_digest(inputs));
-        let occurrence = self.state().occurrences.entry((name.clone(), digest.clone())).or_default().take();
+        let occurrence = self.state().occurrences.entry((name.clone(), digest.clone())).or_default().take_number();
         Ok(BegunCall { name, digest, occurrence })
     }
 

@@ -132,9 +132,9 @@ impl Broker for Faulty {
         }
         Ok(meta)
     }
-    async fn check(&self) -> Result<Health> {
+    async fn check_health(&self) -> Result<Health> {
         self.pass("check").await?;
-        self.inner.check().await
+        self.inner.check_health().await
     }
     async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {
         self.pass("owner").await?;

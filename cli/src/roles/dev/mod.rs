@@ -138,7 +138,7 @@ fn settings(args: &DevArgs) -> Result<(Settings, bool, bool), Failed> {
             ("worker.slots", args.slots.map(|slots| slots.to_string())),
         ],
     )?;
-    features::check(&loaded)?;
+    features::check_features(&loaded)?;
     let is_default = |path: &str| loaded.origin(path) == goalmill_common::config::Origin::Default;
     let mut settings = loaded.settings.clone();
     if is_default("api.listen") {

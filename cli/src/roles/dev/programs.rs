@@ -122,7 +122,7 @@ impl Programs {
         drop(std::fs::remove_file(&place));
         let listener = UnixListener::bind(&place)?;
         let mut child = self.spawn(file, &place)?;
-        let group = ProcessGroup::of(&child);
+        let group = ProcessGroup::from_child(&child);
         let status = {
             let mut waiting = std::pin::pin!(child.wait());
             let mut connecting = std::pin::pin!(self.accept(screen, &file.path, &listener));

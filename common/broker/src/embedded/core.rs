@@ -45,10 +45,10 @@ impl Core {
     }
 
     /// Reads. Fails after a write that the journal could not store: the memory is then ahead of the file.
-    pub(super) fn read<T>(&self, read: impl FnOnce(&mut MemoryStore, u64) -> T) -> Result<T, BrokerError> {
+    pub(super) fn read_store<T>(&self, read: impl FnOnce(&mut MemoryStore, u64) -> T) -> Result<T, BrokerError> {
         let (mut state, now) = self.lock_now();
         if let Some(journal) = &state.journal {
-            journal.check()?;
+            journal.check_intact()?;
         }
         Ok(read(&mut state.store, now))
     }
@@ -62,7 +62,7 @@ impl Core {
         let (mut state, now) = self.lock_now();
         let state = &mut *state;
         let Some(journal) = &mut state.journal else { return Ok(write(&mut state.store, now)) };
-        journal.check()?;
+        journal.check_intact()?;
         let done = write(&mut state.store, now);
         if let Some(record) = record(&done) {
             journal.append(now, &record)?;

@@ -63,7 +63,7 @@ impl Journal {
         Ok((journal, store))
     }
 
-    pub(super) fn check(&self) -> Result<(), BrokerError> {
+    pub(super) fn check_intact(&self) -> Result<(), BrokerError> {
         match &self.broken {
             Some(why) => Err(BrokerError::Unavailable(why.clone())),
             None => Ok(()),
@@ -81,7 +81,7 @@ impl Journal {
             self.broken =
                 Some(format!("`{}` cannot be written: {why}; repair it and start again", self.path.display()));
         }
-        self.check()
+        self.check_intact()
     }
 
     /// Puts one snapshot in the place of all records.

@@ -93,16 +93,21 @@ impl Broker for Embedded {
     }
 
     async fn meta(&self) -> Result<Option<Meta>> {
-        self.core.read(|store, _| store.meta.clone())
+        self.core.read_store(|store, _| store.meta.clone())
     }
 
-    async fn check(&self) -> Result<Health> {
+    async fn check_health(&self) -> Result<Health> {
         let time_ms = self.core.machine_ms();
-        self.core.read(|_, _| Health { version: "embedded".into(), memory_used: 0.0, warnings: Vec::new(), time_ms })
+        self.core.read_store(|_, _| Health {
+            version: "embedded".into(),
+            memory_used: 0.0,
+            warnings: Vec::new(),
+            time_ms,
+        })
     }
 
     async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {
-        self.core.read(|store, _| store.shards.get(&shard).and_then(|shard| shard.owner.clone()))
+        self.core.read_store(|store, _| store.shards.get(&shard).and_then(|shard| shard.owner.clone()))
     }
 
     async fn acquire(&self, shard: ShardId, claim: &Claim) -> Result<bool> {
@@ -131,28 +136,30 @@ impl Broker for Embedded {
     }
 
     async fn cursor(&self, shard: ShardId) -> Result<InboxCursor> {
-        self.core.read(|store, _| store.shards.get(&shard).map_or_else(InboxCursor::start, memory_store::Shard::cursor))
+        self.core.read_store(|store, _| {
+            store.shards.get(&shard).map_or_else(InboxCursor::start, memory_store::Shard::cursor)
+        })
     }
 
     async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>> {
         let active = |shard: &memory_store::Shard| shard.active.iter().cloned().collect();
-        self.core.read(|store, _| store.shards.get(&shard).map(active).unwrap_or_default())
+        self.core.read_store(|store, _| store.shards.get(&shard).map(active).unwrap_or_default())
     }
 
     async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<LogEntry>> {
-        self.core.read(|store, _| store.log(plan, after_seq, limit))
+        self.core.read_store(|store, _| store.log(plan, after_seq, limit))
     }
 
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
-        self.core.read(|store, _| store.plans.get(plan).map(|plan| plan.summary.clone()).unwrap_or_default())
+        self.core.read_store(|store, _| store.plans.get(plan).map(|plan| plan.summary.clone()).unwrap_or_default())
     }
 
     async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
-        self.core.read(|store, _| store.plans(shard, before_ms, limit))
+        self.core.read_store(|store, _| store.plans(shard, before_ms, limit))
     }
 
     async fn plans_since(&self, shard: ShardId, from_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
-        self.core.read(|store, _| store.plans_since(shard, from_ms, limit))
+        self.core.read_store(|store, _| store.plans_since(shard, from_ms, limit))
     }
 
     async fn expire_plans(&self, plans: &[(PlanId, u64)]) -> Result<()> {
@@ -181,22 +188,22 @@ impl Broker for Embedded {
         after: &str,
         limit: usize,
     ) -> Result<Vec<KeptHead>> {
-        self.core.read(|store, _| store.kept_events(namespace, topic, after, limit))
+        self.core.read_store(|store, _| store.kept_events(namespace, topic, after, limit))
     }
 
     async fn kept_event(&self, namespace: &Namespace, topic: &str, head: &KeptHead) -> Result<Option<String>> {
-        self.core.read(|store, _| store.kept_event(namespace, topic, &head.id))
+        self.core.read_store(|store, _| store.kept_event(namespace, topic, &head.id))
     }
 
     async fn earlier_events(&self, event: &KeptEvent, within_ms: u64, limit: usize) -> Result<Vec<KeptHead>> {
-        self.core.read(|store, _| store.earlier_events(event, within_ms, limit))
+        self.core.read_store(|store, _| store.earlier_events(event, within_ms, limit))
     }
 
     async fn take_event(&self, event: &KeptEvent) -> Result<()> {
-        if let Some((key, value, ttl_ms)) = self.core.read(|store, now| store.taken_blob(event, now))? {
+        if let Some((key, value, ttl_ms)) = self.core.read_store(|store, now| store.taken_blob(event, now))? {
             self.put_blob(&key, &value, ttl_ms).await?;
         }
-        for key in self.core.read(|store, _| store.taken_above(&event.namespace, event.most))? {
+        for key in self.core.read_store(|store, _| store.taken_above(&event.namespace, event.most))? {
             self.remove_blob(&key).await?;
         }
         Ok(())
@@ -207,7 +214,7 @@ impl Broker for Embedded {
     }
 
     async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
-        self.core.read(|store, _| store.count_kept(namespace) as u64)
+        self.core.read_store(|store, _| store.count_kept(namespace) as u64)
     }
 
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
@@ -227,7 +234,7 @@ impl Broker for Embedded {
     }
 
     async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>> {
-        self.core.read(|store, _| store.answers(ids))
+        self.core.read_store(|store, _| store.answers(ids))
     }
 
     async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
@@ -257,7 +264,7 @@ impl Broker for Embedded {
     }
 
     async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>> {
-        self.core.read(|store, _| store.tasks(agent_type, after, limit))
+        self.core.read_store(|store, _| store.tasks(agent_type, after, limit))
     }
 
     async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64> {
@@ -270,7 +277,7 @@ impl Broker for Embedded {
     }
 
     async fn queues(&self) -> Result<Vec<QueueState>> {
-        self.core.read(|store, _| store.queue_states())
+        self.core.read_store(|store, _| store.queue_states())
     }
 
     async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()> {
@@ -279,7 +286,7 @@ impl Broker for Embedded {
     }
 
     async fn paused_queues(&self) -> Result<BTreeSet<AgentType>> {
-        self.core.read(|store, _| store.paused_queues())
+        self.core.read_store(|store, _| store.paused_queues())
     }
 
     async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {
@@ -287,7 +294,7 @@ impl Broker for Embedded {
     }
 
     async fn cancelled(&self) -> Result<Vec<AttemptToken>> {
-        self.core.read(|store, _| store.cancelled())
+        self.core.read_store(|store, _| store.cancelled())
     }
 
     async fn register(&self, agent: &Agent) -> Result<()> {
@@ -295,7 +302,7 @@ impl Broker for Embedded {
     }
 
     async fn agents(&self) -> Result<Registry> {
-        self.core.read(|store, _| store.agents()).map(|agents| Registry { agents, refused: Vec::new() })
+        self.core.read_store(|store, _| store.agents()).map(|agents| Registry { agents, refused: Vec::new() })
     }
 
     async fn remove_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
@@ -320,11 +327,11 @@ impl Broker for Embedded {
     }
 
     async fn drain_requested(&self, worker: &WorkerId) -> Result<bool> {
-        self.core.read(|store, _| store.drain_requested(worker))
+        self.core.read_store(|store, _| store.drain_requested(worker))
     }
 
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
-        self.core.read(|store, now| store.workers(within_ms, now))
+        self.core.read_store(|store, now| store.workers(within_ms, now))
     }
 
     async fn record_scheduler_heartbeat(&self, id: &str, _format: u32, within_ms: u64) -> Result<LiveSchedulers> {
@@ -345,7 +352,7 @@ impl Broker for Embedded {
     }
 
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>> {
-        self.core.read(|store, _| store.dead_letters(agent_type, limit))
+        self.core.read_store(|store, _| store.dead_letters(agent_type, limit))
     }
 
     async fn discard_dead_letter(&self, agent_type: &AgentType, entry: &EntryId) -> Result<bool> {
@@ -359,7 +366,7 @@ impl Broker for Embedded {
     }
 
     async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>> {
-        self.core.read(|store, _| store.blob(key))
+        self.core.read_store(|store, _| store.blob(key))
     }
 
     async fn remove_blob(&self, key: &str) -> Result<()> {
@@ -377,15 +384,15 @@ impl Broker for Embedded {
     }
 
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
-        self.core.read(|store, _| store.field(key, field))
+        self.core.read_store(|store, _| store.field(key, field))
     }
 
     async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>> {
-        self.core.read(|store, _| store.fields(key))
+        self.core.read_store(|store, _| store.fields(key))
     }
 
     async fn fields_page(&self, key: &str, after: &str, limit: usize) -> Result<FieldsPage> {
-        self.core.read(|store, _| store.fields_page(key, after, limit))
+        self.core.read_store(|store, _| store.fields_page(key, after, limit))
     }
 
     async fn remove_field(&self, key: &str, field: &str) -> Result<bool> {

@@ -85,7 +85,7 @@ impl Reader for EmbeddedReader {
         count: usize,
         block_ms: u64,
     ) -> Result<Vec<InboxEntry>, BrokerError> {
-        let attempt = || self.core.read(|store, _| store.inbox(shard, after, count));
+        let attempt = || self.core.read_store(|store, _| store.inbox(shard, after, count));
         self.wait(&[Topic::Inbox(shard)], block_ms, attempt).await
     }
 
@@ -119,7 +119,7 @@ impl Reader for EmbeddedReader {
             return Ok(Vec::new());
         }
         for agent_type in agent_types {
-            if self.core.read(|store, _| !store.queue_exists(agent_type))? {
+            if self.core.read_store(|store, _| !store.queue_exists(agent_type))? {
                 let record = |(): &()| Some(Write::OpenQueue(agent_type.clone()));
                 self.core.write(|store, _| store.open_queue(agent_type), record)?;
             }
@@ -144,7 +144,7 @@ impl Reader for EmbeddedReader {
         limit: usize,
         block_ms: u64,
     ) -> Result<Vec<LogEntry>, BrokerError> {
-        let attempt = || self.core.read(|store, _| store.log(plan, after_seq, limit));
+        let attempt = || self.core.read_store(|store, _| store.log(plan, after_seq, limit));
         self.wait(&[Topic::Log(plan.clone())], block_ms, attempt).await
     }
 
@@ -152,7 +152,7 @@ impl Reader for EmbeddedReader {
         if self.core.inspect(|store, _| store.signals.subscribe(self.number)) {
             return Ok(Vec::new());
         }
-        let attempt = || self.core.read(|store, _| store.signals.take_messages(self.number));
+        let attempt = || self.core.read_store(|store, _| store.signals.take_messages(self.number));
         self.wait(&[Topic::Messages], block_ms, attempt).await
     }
 

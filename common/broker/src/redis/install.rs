@@ -93,7 +93,7 @@ impl Connections {
         self.task_streams.get().map_or_else(|| self.keys.steps(agent_type), |streams| streams.stream(agent_type))
     }
 
-    pub(super) async fn check(&self) -> Result<Health> {
+    pub(super) async fn check_health(&self) -> Result<Health> {
         let mut pipe = pipe();
         pipe.cmd("PING").cmd("HGET").arg(self.keys.meta()).arg("instance").cmd("TIME").cmd("INFO");
         let (_pong, instance, time, info): (Value, Option<String>, (u64, u64), String) = self.ask_all(&pipe).await?;

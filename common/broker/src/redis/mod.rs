@@ -71,8 +71,8 @@ impl Broker for RedisBroker {
     async fn meta(&self) -> Result<Option<Meta>> {
         self.0.meta().await
     }
-    async fn check(&self) -> Result<Health> {
-        self.0.check().await
+    async fn check_health(&self) -> Result<Health> {
+        self.0.check_health().await
     }
 
     async fn probe(&self, shards: u16) -> Result<()> {

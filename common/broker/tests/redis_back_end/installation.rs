@@ -26,7 +26,7 @@ async fn without_memory_plans_go_on_and_submissions_are_refused() {
     assert_eq!(broker.commit(&begin).await.unwrap(), Committed::Applied);
     broker.send(SHARD, &submission).await.unwrap();
     assert!(broker.renew(SHARD, "t1").await.unwrap());
-    let health = broker.check().await.unwrap();
+    let health = broker.check_health().await.unwrap();
     assert!(health.memory_used > 0.8 && !health.warnings.is_empty(), "{health:?}");
     let other = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
     other.open(&install()).await.unwrap();
@@ -165,12 +165,12 @@ async fn another_installation_at_the_same_address_is_lost_data() {
     broker.open_queue(&queue).await.unwrap();
     let mut reader = broker.reader().await.unwrap();
     let _: Value = cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
-    assert!(matches!(broker.check().await, Err(BrokerError::DataLost(_))));
+    assert!(matches!(broker.check_health().await, Err(BrokerError::DataLost(_))));
     assert!(matches!(broker.open(&install()).await, Err(BrokerError::DataLost(_))));
     assert!(matches!(reader.pull(&"w".into(), &[queue], 1, 10).await, Err(BrokerError::DataLost(_))));
     assert!(matches!(reader.submissions("s", 1, 10).await, Err(BrokerError::DataLost(_))));
     let _: () = server.raw().await.hset(Keys::default().meta(), "instance", "other").await.unwrap();
-    assert!(matches!(broker.check().await, Err(BrokerError::DataLost(_))));
+    assert!(matches!(broker.check_health().await, Err(BrokerError::DataLost(_))));
     assert!(dump(&server).await.iter().all(|(key, _)| *key == Keys::default().meta()), "nothing is made anew silently");
 }
 
@@ -206,7 +206,7 @@ async fn an_evicting_server_is_refused_and_a_socket_file_works() {
     settings.allow_unsafe = true;
     let broker = goalmill_broker::redis::connect(&settings).await.unwrap();
     broker.open(&install()).await.unwrap();
-    let health = broker.check().await.unwrap();
+    let health = broker.check_health().await.unwrap();
     let known = ["redis 7.", "redis 8.", "valkey 9."];
     assert!(known.iter().any(|known| health.version.starts_with(known)), "{health:?}");
     assert!(health.warnings[0].contains("allkeys-lru"), "{health:?}");
@@ -229,7 +229,7 @@ async fn workers_and_schedulers_are_seen_by_the_servers_time() {
         heartbeat_ms: None,
     };
     broker.record_worker_heartbeat(&beat).await.unwrap();
-    let time_ms = broker.check().await.unwrap().time_ms;
+    let time_ms = broker.check_health().await.unwrap().time_ms;
     let mut raw = server.raw().await;
     let _: () = raw.hset(Keys::default().worker_beats(), "w2", "not JSON").await.unwrap();
     let _: () = raw.zadd(Keys::default().workers(), "w2", time_ms).await.unwrap();

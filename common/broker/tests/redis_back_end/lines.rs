@@ -26,10 +26,10 @@ async fn after_a_crash_verbs_fail_and_then_work_again() {
     let (mut reader, result) = waiting.await.unwrap();
     assert!(matches!(result, Err(BrokerError::Unavailable(_))), "{result:?}");
     assert!(matches!(broker.commit(&commit("t1", 2, &[])).await, Err(BrokerError::Unavailable(_))));
-    assert!(matches!(broker.check().await, Err(BrokerError::Unavailable(_))));
+    assert!(matches!(broker.check_health().await, Err(BrokerError::Unavailable(_))));
 
     server.resume().await;
-    broker.check().await.unwrap();
+    broker.check_health().await.unwrap();
     assert_eq!(broker.commit(&commit("t1", 1, &[])).await.unwrap(), Committed::Duplicate);
     assert_eq!(broker.commit(&commit("t1", 2, &[])).await.unwrap(), Committed::Applied);
     broker.send(SHARD, &wire::Inbox::Reports(Vec::new()).fields()).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_password_is_never_shown() {
             settings.url = url.into();
         }
         let said = match goalmill_broker::redis::connect(&settings).await {
-            Ok(broker) => format!("{:?}", broker.check().await.unwrap_err()),
+            Ok(broker) => format!("{:?}", broker.check_health().await.unwrap_err()),
             Err(e) => format!("{e} {e:?}"),
         };
         assert!(!said.contains("hunter2"), "{said}");

@@ -35,7 +35,7 @@ async fn a_server_without_the_replicas_that_it_needs_takes_no_commits() {
     broker.probe(4).await.unwrap();
     set(&mut server.raw().await, "min-replicas-to-write", "1").await;
     assert_unavailable(&broker, "NOREPLICAS").await;
-    broker.check().await.expect("reads go on");
+    broker.check_health().await.expect("reads go on");
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_server_whose_disk_fails_takes_no_commits() {
     })
     .await;
     assert_unavailable(&broker, "MISCONF").await;
-    let checked = broker.check().await;
+    let checked = broker.check_health().await;
     assert!(refuses(&checked, "MISCONF"), "{checked:?}");
 }
 
@@ -67,7 +67,7 @@ async fn a_server_that_is_busy_with_a_script_takes_no_commits() {
     let script = tokio::spawn(async move {
         cmd("EVAL").arg("while true do end").arg(0).query_async::<()>(&mut raw).await.unwrap_err()
     });
-    eventually("the server is busy", async || refuses(&broker.check().await, "BUSY")).await;
+    eventually("the server is busy", async || refuses(&broker.check_health().await, "BUSY")).await;
     assert_unavailable(&broker, "BUSY").await;
     eventually("the script is killed", async || {
         // A new connection may be greeted with BUSY.
@@ -85,11 +85,11 @@ async fn a_server_that_wants_a_password_is_unavailable_without_one() {
     set(&mut server.raw().await, "requirepass", "secret").await;
     let broker = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
     assert_unavailable(&broker, "NOAUTH").await;
-    let checked = broker.check().await;
+    let checked = broker.check_health().await;
     assert!(refuses(&checked, "NOAUTH"), "{checked:?}");
     let url = format!("redis://:wrong@127.0.0.1:{}", server.port());
     let wrong = goalmill_broker::redis::connect(&RedisSettings { url, ..server.settings() }).await.unwrap();
-    let checked = wrong.check().await;
+    let checked = wrong.check_health().await;
     let reason = checked.as_ref().err().and_then(BrokerError::reason);
     assert_eq!(reason, Some("password"), "{checked:?}");
 }

@@ -116,7 +116,7 @@ async fn after_the_death_of_the_primary_its_replica_is_found() {
     let lost = broker.commit(&commit("t1", 2, &[])).await;
     assert!(matches!(lost, Err(BrokerError::Unavailable(_))), "{lost:?}");
 
-    eventually("the replica is promoted", async || broker.check().await.is_ok()).await;
+    eventually("the replica is promoted", async || broker.check_health().await.is_ok()).await;
     assert_eq!(broker.commit(&commit("t1", 1, &[])).await.unwrap(), Committed::Duplicate);
     assert_eq!(broker.commit(&commit("t1", 2, &[])).await.unwrap(), Committed::Applied);
     broker.send(SHARD, &wire::Inbox::Reports(Vec::new()).fields()).await.unwrap();
@@ -224,7 +224,7 @@ async fn a_plan_is_not_accepted_before_a_replica_has_it_where_writes_need_one() 
     let broker = goalmill_broker::redis::connect(&primary.settings()).await.unwrap();
     eventually("the replica is there", async || broker.open(&install()).await.is_ok()).await;
     own(&*broker, "t1").await;
-    broker.check().await.unwrap();
+    broker.check_health().await.unwrap();
     assert_eq!(broker.commit(&begin(1)).await.unwrap(), Committed::Applied);
     // The primary goes on counting a replica that does not answer: only its own word is proof.
     replica.hold();

@@ -49,7 +49,7 @@ fn turns(messages: &[Message], model: &str) -> Vec<Value> {
             Message::System { .. } => continue,
             Message::User { text } => ("user", vec![text_block(text)]),
             Message::Assistant { text, tool_calls, provider_fields } => {
-                let kept = provider_fields.of(model).and_then(|fields| fields.get(THINKING_BLOCKS)?.as_array());
+                let kept = provider_fields.for_model(model).and_then(|fields| fields.get(THINKING_BLOCKS)?.as_array());
                 let thinking = kept.into_iter().flatten().map(thinking_block).filter(|_| !tool_calls.is_empty());
                 let text = (!text.is_empty()).then(|| text_block(text));
                 ("assistant", thinking.chain(text).chain(tool_calls.iter().map(call_block)).collect())

@@ -60,7 +60,7 @@ fn message(message: &Message, model: &str) -> Value {
         }
         Message::Assistant { text, tool_calls, provider_fields } => {
             let content = if text.is_empty() { Value::Null } else { text.as_str().into() };
-            let kept = provider_fields.of(model);
+            let kept = provider_fields.for_model(model);
             let calls: Vec<Value> = tool_calls.iter().map(|sent| call(sent, kept.is_some())).collect();
             let mut message = kept.cloned().unwrap_or_default();
             message.insert("role".into(), "assistant".into());

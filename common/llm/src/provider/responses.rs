@@ -58,7 +58,7 @@ fn items(message: &Message, model: &str) -> Vec<Value> {
         Message::System { text } => vec![json!({"role": "system", "content": text})],
         Message::User { text } => vec![json!({"role": "user", "content": text})],
         Message::Assistant { text, tool_calls, provider_fields } => {
-            let kept = provider_fields.of(model).and_then(|fields| fields.get(REASONING_ITEMS)?.as_array());
+            let kept = provider_fields.for_model(model).and_then(|fields| fields.get(REASONING_ITEMS)?.as_array());
             let kept = kept.into_iter().flatten().filter(|_| !tool_calls.is_empty()).cloned();
             let said = (!text.is_empty()).then(|| json!({"role": "assistant", "content": text}));
             let calls = tool_calls.iter().map(|call| {

@@ -74,7 +74,7 @@ impl PlanState {
         let known = known.map(|v| format!(" Judged {} before: {}", v.verdict, v.evidence)).unwrap_or_default();
         let question = Question {
             question: format!("Is this criterion met: {}?{known}", criterion.text()),
-            schema: Some(Json::of(&answer_schema())),
+            schema: Some(Json::from_value(&answer_schema())),
             default: None,
             limit_ms: 0,
             into: None,
@@ -259,7 +259,7 @@ impl Turn<'_> {
     pub(crate) fn judge_by_person(&mut self, id: &str, answer: &Json, reason: &str) -> Result<bool, Rejection> {
         let Some((JudgeKind::Person, asked)) = self.state.awaited_judgement() else { return Ok(false) };
         let Some(open) = asked.into_iter().find(|verdict| verdict.criterion == id) else { return Ok(false) };
-        self.check_answer(Some(&Json::of(&answer_schema())), answer)?;
+        self.check_answer(Some(&Json::from_value(&answer_schema())), answer)?;
         let given = answer.value();
         let evidence = given.get("evidence").and_then(Value::as_str).unwrap_or(reason);
         let verdict = CriterionVerdict {

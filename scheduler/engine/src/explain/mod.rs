@@ -43,7 +43,7 @@ impl PlanState {
             status: self.status,
             summary: self.explain_plan(now_ms),
             planner_note: self.origin.note.as_deref().unwrap_or_default().to_owned(),
-            goal_read: GoalChanged { read: self.goal_read.clone(), ..GoalChanged::of(&self.accepted.goal) }
+            goal_read: GoalChanged { read: self.goal_read.clone(), ..GoalChanged::from_goal(&self.accepted.goal) }
                 .read_lines(),
             steps: open.into_iter().map(|i| self.explain_step(i, now_ms, around)).collect(),
         }

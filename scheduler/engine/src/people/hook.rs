@@ -173,7 +173,7 @@ impl Turn<'_> {
                     let proposal = Proposal {
                         summary: bounded(&answer.reason),
                         planner: format!("hook:{}", answer.hook),
-                        provenance: Some(Json::of(&provenance)),
+                        provenance: Some(Json::from_value(&provenance)),
                         routes: planned.routes.clone(),
                         ..Proposal::new(RevisionStrategy::Edit, changes)
                     };

@@ -36,7 +36,7 @@ impl PlanState {
             Some(i) => self.describe_step(i, asked, context),
         };
         let step = step.map(|i| self.plan.step(i).id.clone());
-        Some(HookQuestion { id: asked.id.clone(), point: asked.point, step, data: Json::of(&data) })
+        Some(HookQuestion { id: asked.id.clone(), point: asked.point, step, data: Json::from_value(&data) })
     }
 
     fn describe_step(&self, i: StepIndex, asked: &HookAsked, context: &EngineContext) -> serde_json::Value {

@@ -56,7 +56,7 @@ impl Turn<'_> {
         if !matches!(self.state.waiting, Waiting::Approval { .. }) {
             return Err(self.refuse_plan("its goal can be corrected only while the plan waits for approval"));
         }
-        let mut changed = GoalChanged::of(&self.state.accepted.goal);
+        let mut changed = GoalChanged::from_goal(&self.state.accepted.goal);
         changed.read.clone_from(&self.state.goal_read);
         changed.correct(correction);
         self.change_goal(GoalChanged { reason, ..changed });

@@ -15,7 +15,7 @@ pub(super) fn rename(step: &mut Step, old: &StepId, new: &StepId) {
             ExpressionTextMut::Value(json) => {
                 let mut value = json.value();
                 if walk(&mut value, old, new) {
-                    *json = Json::of(&value);
+                    *json = Json::from_value(&value);
                 }
             }
         }
@@ -129,8 +129,11 @@ mod tests {
     #[test]
     fn inputs_are_rewritten_at_any_depth_and_text_without_expressions_is_not() {
         let inputs = serde_json::json!({"p": ["{{ steps.a.outputs.x }}"], "q": "steps.a stays"});
-        let mut step =
-            Step { inputs: Json::of(&inputs), when: Some("steps.a.outputs.n > 1".into()), ..Step::new("s", "w") };
+        let mut step = Step {
+            inputs: Json::from_value(&inputs),
+            when: Some("steps.a.outputs.n > 1".into()),
+            ..Step::new("s", "w")
+        };
         rename(&mut step, &"a".into(), &"b".into());
         assert_eq!(
             step.inputs.value(),

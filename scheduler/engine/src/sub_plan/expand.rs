@@ -101,7 +101,7 @@ impl Turn<'_> {
             steps.push(Step {
                 id: if again.insert(n) { item_id(&spec.id, n) } else { format!("{}:{}", n, steps.len()).into() },
                 agent_type: doer.clone(),
-                inputs: Json::of(&expression::literal(&rendered.inputs.value())),
+                inputs: Json::from_value(&expression::literal(&rendered.inputs.value())),
                 when: (!rendered.runs).then(|| "false".to_owned()),
                 ..template.clone()
             });
@@ -174,7 +174,7 @@ impl Turn<'_> {
             let cache = template.cache.as_ref().zip(rendered.cache_key);
             steps.push(Step {
                 id: item_id(&spec.id, n),
-                inputs: Json::of(&expression::literal(&rendered.inputs.value())),
+                inputs: Json::from_value(&expression::literal(&rendered.inputs.value())),
                 when: (!rendered.runs).then(|| "false".to_owned()),
                 ask: ask.map(|(ask, text)| Question { question: expression::literal_text(&text), ..ask.clone() }),
                 wait: rendered.wait,
@@ -264,7 +264,7 @@ fn item_number(id: &StepId) -> &str {
 
 /// What the fields of an item's step see besides `goal` and `steps`.
 fn locals<'m>(map: &'m ForEach, n: usize, item: &Value) -> Vec<(&'m str, Json)> {
-    let item = Json::of(item);
+    let item = Json::from_value(item);
     let named = map.name.as_deref().map(|name| (name, item.clone()));
     [("item", item), ("index", Value::from(n).into())].into_iter().chain(named).collect()
 }

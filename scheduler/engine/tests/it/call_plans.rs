@@ -24,7 +24,7 @@ fn one() -> Plan {
 /// Submits a plan as call `n`.
 fn submits(task: &Task, n: u32, plan: &Value) -> Report {
     let wait = CallWait {
-        plan: Some(Json::of(plan)),
+        plan: Some(Json::from_value(plan)),
         inputs: Some(json!({"x": 5}).into()),
         ..CallWait::new(CallWaitKind::Plan, "two steps")
     };

@@ -122,7 +122,7 @@ fn ask(world: &mut World, revision: u32, call: u32) -> Result<Decision, Rejectio
 }
 
 fn settle(world: &mut World, revision: u32, call: u32) {
-    let answer = Some(Json::of(&json!({"text": "{}"})));
+    let answer = Some(Json::from_value(&json!({"text": "{}"})));
     let answered =
         ModelAnswered { revision, planner: "llm".into(), call, usage: usage(150), answer, ..ModelAnswered::default() };
     world.command(Command::ModelAnswered(Box::new(answered))).expect("it is taken");

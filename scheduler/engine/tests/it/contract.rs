@@ -78,7 +78,7 @@ fn read_goal(approve: Option<Approval>) -> World {
     let mut submit = goal(two_steps(), json!({"max_emails": {"value": 3, "priority": 9}}));
     submit.plan = None;
     let mut world = world(submit);
-    let mut changed = GoalChanged::of(&world.state.accepted().goal);
+    let mut changed = GoalChanged::from_goal(&world.state.accepted().goal);
     changed.constraints.insert("max_spend".into(), "10 USD".into());
     changed.success_criteria.push("a room for every night".into());
     changed.deadline_ms = Some(START_MS + 3_600_000);

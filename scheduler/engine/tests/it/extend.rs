@@ -126,7 +126,7 @@ fn a_plan_in_place_of_a_result_has_steps_for_allowed_agents_only() {
         let mut world = World::of(plan(&[("a", &[])]));
         let task = world.dispatch("a");
         let sub_plans = allowed.iter().map(|agent| (*agent).to_owned()).collect();
-        let sub_plan = Some(Json::of(sub_plan));
+        let sub_plan = Some(Json::from_value(sub_plan));
         world.report(Report { sub_plan, sub_plans, ..report(&task, What::Completed) }).expect("it is current");
         world
     };

@@ -26,7 +26,7 @@ fn given(policy: Policy, sub_plan: &serde_json::Value) -> World {
     world.submit(plan(&[("a", &[])])).expect("the plan is fit");
     let task = world.dispatch("a");
     let mut report = report(&task, What::Completed);
-    report.sub_plan = Some(Json::of(sub_plan));
+    report.sub_plan = Some(Json::from_value(sub_plan));
     report.sub_plans = ["*".to_owned()].into();
     world.report(report).expect("it is the current attempt");
     world

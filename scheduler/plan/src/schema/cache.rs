@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn the_cache_keeps_what_was_used_last_within_its_bytes() {
         let mut cache = SchemaCache::default();
-        let text = |n: usize| Json::of(&json!({"const": n}));
+        let text = |n: usize| Json::from_value(&json!({"const": n}));
         let most = 40_000;
         for n in 0..100 {
             let compiled = Schema::of_outputs(&text(n).value()).map(Arc::new);

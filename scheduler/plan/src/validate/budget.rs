@@ -44,7 +44,7 @@ pub fn forecast(plan: &Plan, catalogue: Option<&Catalogue>) -> Forecast {
 /// A plan that is in order, with what it would take.
 pub fn preview(planned: Planned, catalogue: Option<&Catalogue>) -> Preview {
     let Forecast { cost, seconds, seconds_from, .. } = forecast(&planned.plan, catalogue);
-    Preview::of(planned, seconds, seconds_from, cost)
+    Preview::from_planned(planned, seconds, seconds_from, cost)
 }
 
 fn add(plan: &Plan, catalogue: Option<&Catalogue>, total: &mut Forecast) {

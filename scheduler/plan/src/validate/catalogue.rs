@@ -69,7 +69,7 @@ pub struct ActionEntry {
 impl ActionEntry {
     /// The check of its inputs; none when it declares no schema.
     pub(super) fn inputs_schema(&self) -> Result<Option<Arc<Schema>>, Unusable> {
-        let text = self.inputs_text.get_or_init(|| self.inputs.as_ref().map(Json::of));
+        let text = self.inputs_text.get_or_init(|| self.inputs.as_ref().map(Json::from_value));
         text.as_ref().map(Schema::cached_inputs).transpose()
     }
 }
@@ -200,7 +200,7 @@ impl Catalogue {
 impl AgentEntry {
     /// What the card says of an action.
     pub fn offer(&self, action: &str) -> ActionOffer {
-        ActionOffer::of(self.actions.is_empty(), self.actions.contains_key(action))
+        ActionOffer::new(self.actions.is_empty(), self.actions.contains_key(action))
     }
 
     fn from_agent(agent: &Agent) -> Self {

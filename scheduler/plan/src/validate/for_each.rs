@@ -71,7 +71,7 @@ fn read_map(step: &Fields<'_, '_>, options: &Fields<'_, '_>, at: &DocumentPath<'
     let context = step.context;
     let steps_max = u64::try_from(context.limits.steps_max).unwrap_or(u64::MAX);
     let map = ForEach {
-        items: Json::of(items),
+        items: Json::from_value(items),
         name: name(options),
         batch: options.count("batch", 1, u64::from(u32::MAX)).map(to_u32),
         max_parallel: options.count("max_parallel", 1, u64::from(u32::MAX)).map(to_u32),

@@ -175,7 +175,7 @@ pub(super) fn ask(fields: &Fields<'_, '_>) -> Option<Question> {
     Some(Question {
         question: inner.text("question")?,
         schema: inner.get("schema").and_then(|f| super::schema::read_schema(fields.context, &at.key(f.key), f.value)),
-        default: inner.get("default").map(|f| Json::of(f.value)),
+        default: inner.get("default").map(|f| Json::from_value(f.value)),
         limit_ms: limit_ms.unwrap_or(usual_ms),
         into: inner.text("into").filter(|name| !name.is_empty()),
     })

@@ -22,7 +22,7 @@ pub(super) fn read_schema(context: &ValidationContext<'_>, at: &DocumentPath<'_>
         wrong_type(context, at, value, "a JSON Schema, an object");
         return None;
     }
-    let schema = Json::of(value);
+    let schema = Json::from_value(value);
     let before = context.errors();
     stays_inside(context, at, value);
     if context.errors() == before && context.has_room_for_schemas() && context.is_new_schema(schema.text()) {

@@ -265,7 +265,7 @@ fn describe(fields: &Fields<'_, '_>, step: &mut Step) {
 
 fn inputs(fields: &Fields<'_, '_>) -> Json {
     let Some(field) = fields.get("inputs") else { return Json::empty_object() };
-    let inputs = Json::of(field.value);
+    let inputs = Json::from_value(field.value);
     let limit = fields.context.limits.payload_bytes_max;
     if inputs.text().len() > limit {
         let detail = format!("the inputs have {} bytes, at most {limit} are allowed", inputs.text().len());

@@ -171,7 +171,7 @@ fn on_timeout(fields: &Fields<'_, '_>, at: &DocumentPath<'_>, schema: Option<&Js
         fields.context.error("MISSING_FIELD", &at.key("default"), "nothing says what happens", hint);
         return OnTimeout::default();
     };
-    let outputs = Json::of(default.value);
+    let outputs = Json::from_value(default.value);
     if schema.is_some_and(|schema| !fits(schema, default.value)) {
         let hint = "give a `default` that fits the `schema`";
         fields.context.error("INVALID_VALUE", &at.key(default.key), "it does not fit the `schema` of the event", hint);
@@ -283,7 +283,7 @@ mod tests {
         let expected = StepWait {
             event: Some("payment".into()),
             key: Some("{{ goal.metadata.order }}".into()),
-            schema: Some(Json::of(&schema)),
+            schema: Some(Json::from_value(&schema)),
             timeout_ms: Some(172_800_000),
             on_timeout: OnTimeout::Default(json!({"paid": false}).into()),
             ..StepWait::default()

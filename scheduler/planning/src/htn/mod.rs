@@ -103,7 +103,7 @@ impl HtnPlanner {
             plan,
             planner: "htn".into(),
             confidence: domain.confidence,
-            provenance: Some(Json::of(&account)),
+            provenance: Some(Json::from_value(&account)),
             warnings: assumed.iter().map(|(name, value)| assumption(name, value)).chain(read.issues()).collect(),
             routes: Vec::new(),
             goal: None,

@@ -198,7 +198,7 @@ mod tests {
 
     fn step(description: &str, inputs: &Value) -> Step {
         let step = json!({"id": "s1", "description": description, "agent_type": "a", "action": "do"});
-        Step { inputs: Json::of(inputs), ..serde_json::from_value(step).expect("it is a step") }
+        Step { inputs: Json::from_value(inputs), ..serde_json::from_value(step).expect("it is a step") }
     }
 
     fn codes(steps: Vec<Step>, goal: &str) -> Vec<String> {

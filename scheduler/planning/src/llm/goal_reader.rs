@@ -98,7 +98,7 @@ struct StatedFields<'a> {
 impl<'a> StatedFields<'a> {
     fn new(goal: &'a Goal, now_ms: u64) -> Self {
         let text = GoalText::new(&goal.description);
-        Self { goal, now_ms, text, fields: GoalChanged::of(goal), notes: Vec::new() }
+        Self { goal, now_ms, text, fields: GoalChanged::from_goal(goal), notes: Vec::new() }
     }
 
     fn take_stated(&mut self, answer: &Map<String, Value>) {

@@ -51,7 +51,7 @@ impl ValidDraft {
             plan: self.valid.plan().clone(),
             planner: planner.into(),
             confidence,
-            provenance: Some(Json::of(&provenance)),
+            provenance: Some(Json::from_value(&provenance)),
             warnings: self.warnings,
             routes: Vec::new(),
             goal: None,

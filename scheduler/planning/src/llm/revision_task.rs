@@ -46,7 +46,7 @@ pub async fn propose(deps: &LlmDeps, request: &ReviseRequest) -> Result<Proposal
     if let Some(data) = task.data.account() {
         head["context"] = data;
     }
-    proposal.provenance = Some(Json::of(&repair_loop.provenance.close(head, &spent)));
+    proposal.provenance = Some(Json::from_value(&repair_loop.provenance.close(head, &spent)));
     proposal.planner = "llm".into();
     if task.is_iterative {
         keep_going(&mut proposal);

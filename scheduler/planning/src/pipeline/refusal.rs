@@ -120,7 +120,7 @@ pub(crate) fn merge_provenance(
     if !refusals.is_empty() {
         account.insert("tried".into(), refusals.iter().map(PlannerRefusal::to_json).collect());
     }
-    Json::of(&account)
+    Json::from_value(&account)
 }
 
 /// The refusal of a planner that returned an error, with its model calls.
@@ -160,7 +160,7 @@ fn combine(
 ) -> PlanningError {
     let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.in_words())).collect();
     let tried: Value = refusals.iter().map(account).collect();
-    let provenance = Some(Json::of(&json!({"tried": tried, "stages": stages.account()})));
+    let provenance = Some(Json::from_value(&json!({"tried": tried, "stages": stages.account()})));
     let nearest = refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
     PlanningError {
         reason: format!("{what}: {}", reasons.join("; ")),

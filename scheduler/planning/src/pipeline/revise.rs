@@ -206,5 +206,5 @@ fn account(proposal: &Proposal, tried: &[refusal::PlannerRefusal], stages: &Stag
     if !tried.is_empty() {
         account.insert("tried".into(), tried.iter().map(refusal::PlannerRefusal::to_json).collect());
     }
-    Json::of(&account)
+    Json::from_value(&account)
 }

@@ -90,7 +90,7 @@ pub fn route_changes<E>(
                     fields.insert("agent_type".into(), step.agent_type.as_str().into());
                 }
                 if step.fallback != changed.fallback {
-                    fields.insert("fallback".into(), Json::of(&step.fallback).value());
+                    fields.insert("fallback".into(), Json::from_value(&step.fallback).value());
                 }
             }
             Change::RetryStep { .. }

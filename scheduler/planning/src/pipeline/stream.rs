@@ -89,7 +89,7 @@ impl Pipeline {
                         writer.finish(planned).await.unwrap_or_else(|stopped| stop(stopped, None))
                     }
                     Err(refusal) => {
-                        let provenance = Some(Json::of(&json!({"tried": [refusal.to_json()]})));
+                        let provenance = Some(Json::from_value(&json!({"tried": [refusal.to_json()]})));
                         StreamOutcome::Closed(Box::new(Closing::Broken {
                             reason: refusal.reason,
                             issues: refusal.issues,
@@ -119,7 +119,7 @@ fn stop(stopped: SinkClosed, account: Option<Value>) -> StreamOutcome {
     match stopped {
         SinkClosed::Gone | SinkClosed::Overtaken => StreamOutcome::Gone,
         SinkClosed::Refused { reason, issues } => {
-            let provenance = account.map(|account| Json::of(&account));
+            let provenance = account.map(|account| Json::from_value(&account));
             StreamOutcome::Closed(Box::new(Closing::Broken { reason, issues, provenance }))
         }
     }

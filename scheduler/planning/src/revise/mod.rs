@@ -157,13 +157,18 @@ fn ways(case: &ReplanCase<'_>) -> &'static [StrategyFn] {
 }
 
 fn proposal(strategy: RevisionStrategy, changes: Vec<Change>, summary: impl Into<String>) -> Proposal {
-    let provenance = Some(Json::of(&json!({"reviser": "rules", "version": 1})));
+    let provenance = Some(Json::from_value(&json!({"reviser": "rules", "version": 1})));
     Proposal { summary: summary.into(), planner: "rules".into(), provenance, ..Proposal::new(strategy, changes) }
 }
 
 /// A question to a person before the planners are asked again.
 fn question(text: String, schema: &serde_json::Value, default: Option<Json>) -> Proposal {
-    let question =
-        Question { question: text.clone(), schema: Some(Json::of(schema)), default, limit_ms: ANSWER_MS, into: None };
+    let question = Question {
+        question: text.clone(),
+        schema: Some(Json::from_value(schema)),
+        default,
+        limit_ms: ANSWER_MS,
+        into: None,
+    };
     Proposal { question: Some(question), ..proposal(RevisionStrategy::AskUser, Vec::new(), text) }
 }

@@ -94,7 +94,7 @@ pub(super) fn informed(case: &ReplanCase<'_>) -> Option<Proposal> {
                 .collect(),
         };
         if !other.is_empty() {
-            let inputs = Json::of(&merged(step, other));
+            let inputs = Json::from_value(&merged(step, other));
             let fields = Map::from_iter([("inputs".to_owned(), inputs.value())]);
             changes.push(Change::SetFields { step: step.id.clone(), fields });
         }
@@ -161,6 +161,6 @@ fn merged(step: &Step, other: Map<String, Value>) -> Map<String, Value> {
 
 /// The step once more, with some inputs changed.
 fn with(step: &Step, other: Map<String, Value>) -> Change {
-    let inputs = Some(Json::of(&merged(step, other)));
+    let inputs = Some(Json::from_value(&merged(step, other)));
     Change::RetryStep { step: step.id.clone(), agent_type: None, action: None, inputs }
 }

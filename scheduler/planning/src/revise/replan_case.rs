@@ -142,7 +142,7 @@ impl<'a> ReplanCase<'a> {
         let plain = format!("steps.{id}");
         let quoted = [format!("steps[\"{id}\"]"), format!("steps['{id}']"), format!("steps[\\\"{id}\\\"]")];
         self.situation.plan.steps.iter().filter(|step| step.id != *id).any(|step| {
-            let text = Json::of(step).text().to_owned();
+            let text = Json::from_value(step).text().to_owned();
             names(&text, &plain) || quoted.iter().any(|word| text.contains(word))
         })
     }

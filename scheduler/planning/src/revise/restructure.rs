@@ -68,7 +68,7 @@ pub(super) fn ask(case: &ReplanCase<'_>) -> Option<Proposal> {
     let step = case.step()?;
     case.situation.plan.revision.as_ref().and_then(|policy| policy.approve)?;
     let text = format!("step `{}` failed: {}. Try it again, skip it, or give up?", step.id, case.situation.reason);
-    Some(question(text, &json!({"enum": ["retry", "skip", "abort"]}), Some(Json::of("abort"))))
+    Some(question(text, &json!({"enum": ["retry", "skip", "abort"]}), Some(Json::from_value("abort"))))
 }
 
 /// Asks how much may be spent, where the step has an input for that and people are in the loop.
@@ -97,7 +97,7 @@ pub(super) fn answered(case: &ReplanCase<'_>) -> Option<Proposal> {
     if answer.is_number() {
         let mut given = inputs(step);
         given.insert(budget_of(step)?.to_owned(), answer.clone());
-        let change = retry(&step.id, Some(Json::of(&given)));
+        let change = retry(&step.id, Some(Json::from_value(&given)));
         return Some(proposal(RevisionStrategy::Adjust, vec![change], format!("a person allows {answer}")));
     }
     match answer.as_str()? {

@@ -184,7 +184,7 @@ fn write(
         plan,
         planner: "rules".into(),
         confidence: confidence(rule, read, &guessed),
-        provenance: Some(Json::of(&account)),
+        provenance: Some(Json::from_value(&account)),
         warnings: warnings(rule, &assumed, &questions).into_iter().chain(guessed.iter().map(guess)).collect(),
         routes: Vec::new(),
         goal: None,
@@ -310,7 +310,7 @@ fn stand_in(rule: &Rule, request: &PlanRequest, plan: &mut Plan) -> Map<String, 
 fn with_task(inputs: &Json, task: &str) -> Json {
     let Value::Object(mut fields) = inputs.value() else { return inputs.clone() };
     fields.entry("task").or_insert_with(|| render::escape(task).into());
-    Json::of(&fields)
+    Json::from_value(&fields)
 }
 
 /// What to ask the caller: the wants of this rule and of those that would have fitted better.

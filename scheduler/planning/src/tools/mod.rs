@@ -144,7 +144,7 @@ impl Planner for ToolsPlanner {
         let spent = repair_loop.spend.spent();
         let mut provenance = Map::from_iter([("planner".to_owned(), "tools".into())]);
         repair_loop.provenance.list("repairs", &repairs, &mut provenance);
-        proposal.provenance = Some(Json::of(&repair_loop.provenance.close(Value::Object(provenance), &spent)));
+        proposal.provenance = Some(Json::from_value(&repair_loop.provenance.close(Value::Object(provenance), &spent)));
         Ok(proposal)
     }
 }

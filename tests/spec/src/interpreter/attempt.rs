@@ -62,7 +62,7 @@ impl PlanRun {
     pub(super) fn cache_key(&self, i: usize, inputs: &Value) -> Option<String> {
         let step = &self.steps[i];
         let cache = step.spec.cache.as_ref()?;
-        let locals = [self.locals(i), vec![("inputs".to_owned(), Json::of(inputs))]].concat();
+        let locals = [self.locals(i), vec![("inputs".to_owned(), Json::from_value(inputs))]].concat();
         let key = self.seen(i).render_text(&cache.key, &locals).ok()?;
         Some(format!("{} {key}", step.action()))
     }
@@ -110,7 +110,7 @@ impl PlanRun {
         if let Some(schema) = &plan.input_schema {
             fit(schema, &mut inputs)?;
         }
-        step.piece().inputs = Json::of(&inputs);
+        step.piece().inputs = Json::from_value(&inputs);
         let mut goal = Goal::default();
         goal.metadata.insert("inputs".into(), inputs);
         goal.metadata.extend(step.spec.stored.clone().map(|version| ("stored_plan".to_owned(), version.into())));
@@ -202,7 +202,8 @@ impl PlanRun {
         step.piece().outputs = Some(outputs.clone());
         if let Some(repeat) = step.spec.repeat.clone() {
             let round = step.round;
-            let names = vec![("outputs".to_owned(), outputs.clone()), ("iteration".to_owned(), Json::of(&round))];
+            let names =
+                vec![("outputs".to_owned(), outputs.clone()), ("iteration".to_owned(), Json::from_value(&round))];
             let is_done = match self.seen(i).is_true(&repeat.until, &names) {
                 Ok(is_done) => is_done,
                 Err(error) => return self.give_up(i, invalid(error.code), world),
@@ -244,7 +245,7 @@ impl PlanRun {
                 let inputs = step.piece().inputs.value();
                 let ttl_ms = step.spec.cache.as_ref().map(|cache| cache.ttl_ms);
                 if let (Some(key), Some(ttl_ms)) = (self.cache_key(i, &inputs), ttl_ms) {
-                    world.keep(key, Json::of(&outputs), ttl_ms);
+                    world.keep(key, Json::from_value(&outputs), ttl_ms);
                 }
                 self.complete_round(i, Json::from(outputs), false, world);
             }
@@ -458,6 +459,9 @@ pub(super) fn is_guard_of_items(spec: &Step) -> bool {
 
 /// What the fields of an item see.
 fn locals_of_item(map: &ForEach, n: usize, item: &Value) -> Locals {
-    let named = map.name.as_ref().map(|name| (name.clone(), Json::of(item)));
-    [("item".to_owned(), Json::of(item)), ("index".to_owned(), Json::of(&n))].into_iter().chain(named).collect()
+    let named = map.name.as_ref().map(|name| (name.clone(), Json::from_value(item)));
+    [("item".to_owned(), Json::from_value(item)), ("index".to_owned(), Json::from_value(&n))]
+        .into_iter()
+        .chain(named)
+        .collect()
 }

@@ -293,7 +293,9 @@ impl PlanRun {
                 Some(status) => {
                     met += usize::from(match spec.dependency_status.get(id) {
                         None => other.satisfies,
-                        Some(allowed) => DependencyStatus::of(status).is_some_and(|status| allowed.contains(&status)),
+                        Some(allowed) => {
+                            DependencyStatus::from_status(status).is_some_and(|status| allowed.contains(&status))
+                        }
                     });
                 }
             }
@@ -347,7 +349,7 @@ impl PlanRun {
         let mut locals = step.locals.clone();
         if step.spec.repeat.is_some() {
             let outputs = step.previous.as_ref().map_or_else(|| Value::Object(Map::new()), Json::value);
-            locals.push(("iteration".into(), Json::of(&step.round)));
+            locals.push(("iteration".into(), Json::from_value(&step.round)));
             locals.push(("previous".into(), Json::from(serde_json::json!({"outputs": outputs}))));
         }
         if step.part == Part::Always {

@@ -154,7 +154,7 @@ impl StepRun {
 
     /// Whether its fields name another step.
     pub(super) fn speaks_of(&self, id: &StepId) -> bool {
-        self.spec.dependencies.contains(id) || Json::of(&self.spec).text().contains(&format!("steps.{id}."))
+        self.spec.dependencies.contains(id) || Json::from_value(&self.spec).text().contains(&format!("steps.{id}."))
     }
 
     /// Whether an agent does it.

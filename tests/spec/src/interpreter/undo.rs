@@ -95,7 +95,7 @@ impl PlanRun {
         let spec = Step { for_each: None, ..template.clone() };
         match inputs {
             Ok(inputs) => {
-                let inputs = Json::of(&expression::literal(&inputs.value()));
+                let inputs = Json::from_value(&expression::literal(&inputs.value()));
                 StepRun::new(Step { inputs, ..spec }, Part::Undo)
             }
             Err(error) => StepRun { failure: Some(invalid(error.code)), ..StepRun::new(spec, Part::Undo) },

@@ -120,7 +120,7 @@ impl<'c> World<'c> {
         };
         let (n, taken) = self.accepted.iter_mut().find(fits)?;
         *taken = true;
-        Some(Json::of(&self.script.events[*n].data))
+        Some(Json::from_value(&self.script.events[*n].data))
     }
 
     /// Law 5.1: another plan may take all events.

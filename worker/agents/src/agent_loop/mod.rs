@@ -158,7 +158,7 @@ impl<'a> AgentLoop<'a> {
                     is_over.store(is_over_plan(&error), Ordering::Relaxed);
                     model_failure(&error, &models)
                 })?;
-                let reply = ModelReply::read(&completion, &format);
+                let reply = ModelReply::from_completion(&completion, &format);
                 let reply = serde_json::to_value(&reply).expect("a reply always has a JSON form");
                 // Every attempt at the call costs, not only the last one.
                 let mut usage = CallUsage::default();

@@ -30,7 +30,7 @@ pub(super) struct ModelReply {
 }
 
 impl ModelReply {
-    pub(super) fn read(completion: &Completion, format: &ResponseFormat) -> Self {
+    pub(super) fn from_completion(completion: &Completion, format: &ResponseFormat) -> Self {
         let mut mentions_calls = false;
         let (text, tool_calls) = match format {
             // Some models write calls as text although the server has tools.

@@ -187,8 +187,8 @@ impl<'a> AgentLoop<'a> {
     async fn run_plan(&self, tool: &BoundTool, call: &ToolCall, plan: PlanCall) -> Result<String, Failure> {
         let PlanCall { plan, inputs, limit_ms, text } = plan;
         let wait = CallWait {
-            plan: Some(Json::of(&plan)),
-            inputs: inputs.as_ref().map(Json::of),
+            plan: Some(Json::from_value(&plan)),
+            inputs: inputs.as_ref().map(Json::from_value),
             limit_ms,
             ..CallWait::new(CallWaitKind::Plan, text)
         };
@@ -209,7 +209,7 @@ impl<'a> AgentLoop<'a> {
             };
             return Ok(Some(render_result(tool.name(), result, limit).to_string()));
         }
-        if !tool.needs_approval() || tool.check(arguments).is_err() {
+        if !tool.needs_approval() || tool.check_tool_arguments(arguments).is_err() {
             return Ok(None);
         }
         let text =

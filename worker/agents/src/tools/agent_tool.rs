@@ -33,7 +33,7 @@ pub(crate) struct AgentToolSettings {
 
 impl AgentToolSettings {
     /// Says what is wrong with it.
-    pub fn check(&self, others: &[Self]) -> Result<(), String> {
+    pub fn check_agent_tool(&self, others: &[Self]) -> Result<(), String> {
         if others.iter().any(|other| other.agent == self.agent && other.action == self.action) {
             return Err("it is there twice".into());
         }

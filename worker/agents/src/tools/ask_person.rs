@@ -78,7 +78,7 @@ impl AgentTool for AskPerson {
             json!({"type": "string"})
         };
         let wait = CallWait::new(CallWaitKind::Answer, text_of(arguments, "question"));
-        Some(CallWait { schema: Some(Json::of(&schema)), limit_ms: Some(self.limit_ms), ..wait })
+        Some(CallWait { schema: Some(Json::from_value(&schema)), limit_ms: Some(self.limit_ms), ..wait })
     }
 
     async fn run(&self, _: &Value, _: &Task) -> Result<Value, String> {

@@ -136,7 +136,9 @@ impl BoundTool {
 
     /// The plan that a call runs, or why there is none; `None` for a tool that is run here.
     pub fn plan_call(&self, arguments: &Value) -> Option<Result<PlanCall, String>> {
-        self.tool.runs_plan().then(|| self.check(arguments).and_then(|()| self.tool.plan_call(arguments)))
+        self.tool
+            .runs_plan()
+            .then(|| self.check_tool_arguments(arguments).and_then(|()| self.tool.plan_call(arguments)))
     }
 
     /// The result of a call from what its plan gave.
@@ -170,17 +172,17 @@ impl BoundTool {
 
     /// The question for a person, of a call with valid arguments.
     pub fn question(&self, arguments: &Value) -> Option<CallWait> {
-        self.check(arguments).is_ok().then(|| self.tool.question(arguments)).flatten()
+        self.check_tool_arguments(arguments).is_ok().then(|| self.tool.question(arguments)).flatten()
     }
 
     /// Checks the arguments and runs the tool.
     pub async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String> {
-        self.check(arguments)?;
+        self.check_tool_arguments(arguments)?;
         self.tool.run(arguments, task).await
     }
 
     /// Says what is wrong with the arguments.
-    pub fn check(&self, arguments: &Value) -> Result<(), String> {
+    pub fn check_tool_arguments(&self, arguments: &Value) -> Result<(), String> {
         let validator = self.schema.for_value(arguments).map_err(|much| much.to_string())?;
         if let Some(error) = validator.iter_errors(arguments).next() {
             let place = error.instance_path().to_string();

@@ -53,7 +53,8 @@ impl AgentTool for ReadFile {
     async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String> {
         let path = text_of(arguments, "path").to_owned();
         let offset = arguments["offset"].as_u64().unwrap_or_default();
-        let part = with_files(&self.0, task, move |files, plan| files.read(plan, &path, offset, PART_BYTES)).await?;
+        let part =
+            with_files(&self.0, task, move |files, plan| files.read_part(plan, &path, offset, PART_BYTES)).await?;
         Ok(json!({"bytes": part.bytes, "next_offset": part.next_offset, "text": part.text}))
     }
 }

@@ -36,7 +36,7 @@ struct McpToolTerms {
 }
 
 impl McpToolTerms {
-    fn of(&self, tool: &str) -> Result<ToolTerms, String> {
+    fn of_tool(&self, tool: &str) -> Result<ToolTerms, String> {
         let policy = self.policies.get(tool).copied().or(self.policy).unwrap_or(ToolPolicy::Allow);
         ToolTerms::new(policy, self.prices.get(tool).copied().unwrap_or(self.price))
     }
@@ -66,9 +66,9 @@ impl McpToolServer {
             if listed.as_ref().is_some_and(|listed| !listed.is_empty() && !listed.contains(&tool.as_str())) {
                 return Err(format!("`policies` and `prices` name `{tool}`, which is not among `tools`"));
             }
-            terms.of(tool)?;
+            terms.of_tool(tool)?;
         }
-        terms.of("")?;
+        terms.of_tool("")?;
         let tools = Arc::new(McpToolSet::new(agent_type, &Value::Object(fields))?);
         Ok(Self { name: name.to_owned(), tools, terms: Arc::new(terms) })
     }
@@ -87,7 +87,7 @@ impl McpToolServer {
             return None;
         }
         // The settings were checked when they were read.
-        let terms = self.terms.of(&info.name).unwrap_or(ToolTerms::free(ToolPolicy::Deny));
+        let terms = self.terms.of_tool(&info.name).unwrap_or(ToolTerms::free(ToolPolicy::Deny));
         Some((Box::new(McpTool { name, info, tools: Arc::clone(&self.tools) }), terms))
     }
 }

@@ -109,7 +109,9 @@ impl AgentTools {
                 ToolSettings::Name(name) => (name, None, 0.0, Map::new()),
                 ToolSettings::Entry { name, policy, price, fields } => (name, policy, price, fields),
                 ToolSettings::Agent(agent) => {
-                    agent.check(&agents).map_err(|reason| format!("`tools`: `{}`: {reason}", agent.agent))?;
+                    agent
+                        .check_agent_tool(&agents)
+                        .map_err(|reason| format!("`tools`: `{}`: {reason}", agent.agent))?;
                     agents.push(agent);
                     continue;
                 }
@@ -122,7 +124,7 @@ impl AgentTools {
             let terms = ToolTerms::new(policy, price).map_err(wrong)?;
             let fields = Value::Object(fields);
             if name == SUBMIT_PLAN {
-                let settings = SubmitPlanSettings::read(fields, terms.price).map_err(wrong)?;
+                let settings = SubmitPlanSettings::from_fields(fields, terms.price).map_err(wrong)?;
                 plans = Some((settings, policy));
                 continue;
             }

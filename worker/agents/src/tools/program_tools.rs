@@ -71,6 +71,6 @@ impl AgentTool for ProgramTool {
         if code.contains('\0') {
             return Err("the code contains a zero byte".into());
         }
-        Box::pin(self.sandbox.run(&task.plan, &[&self.program, "-c", code])).await
+        Box::pin(self.sandbox.run_program(&task.plan, &[&self.program, "-c", code])).await
     }
 }

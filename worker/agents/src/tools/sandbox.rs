@@ -119,16 +119,17 @@ impl Sandbox {
     }
 
     /// Runs a program to its end or its time limit. The program is killed when the future is dropped.
-    pub async fn run(&self, plan: &PlanId, argv: &[&str]) -> Result<Value, String> {
+    pub async fn run_program(&self, plan: &PlanId, argv: &[&str]) -> Result<Value, String> {
         let (files, id) = (Arc::clone(&self.files), plan.clone());
         let places = tokio::task::spawn_blocking(move || files.sandbox_places(&id)).await;
         let (directory, mount_point) = places.unwrap_or_else(|_| Err("the files of the plan cannot be used".into()))?;
         let mut child = self.spawn(argv, &directory, &mount_point)?;
-        let group = ProcessGroup::of(&child);
+        let group = ProcessGroup::from_child(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let mut out = Capture::new(self.settings.output_bytes_max + READY.len());
         let mut err = Capture::new(self.settings.output_bytes_max);
-        let working = async { tokio::join!(group.wait(&mut child), out.read(stdout), err.read(stderr)).0 };
+        let working =
+            async { tokio::join!(group.wait(&mut child), out.capture_stream(stdout), err.capture_stream(stderr)).0 };
         let limit = Duration::from_millis(self.settings.timeout_ms);
         let ended = tokio::select! {
             status = working => Ok(status),
@@ -230,7 +231,7 @@ impl Capture {
         Self { kept: Vec::new(), bytes: 0, limit }
     }
 
-    async fn read(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+    async fn capture_stream(&mut self, stream: Option<impl AsyncRead + Unpin>) {
         let Some(mut stream) = stream else { return };
         let mut buffer = vec![0; 8_192];
         while let Ok(count @ 1..) = stream.read(&mut buffer).await {

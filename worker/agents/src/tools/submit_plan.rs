@@ -54,7 +54,7 @@ fn plans_max() -> u32 {
 
 impl SubmitPlanSettings {
     /// The error is a message for people.
-    pub fn read(fields: Value, price: Usd) -> Result<Self, String> {
+    pub fn from_fields(fields: Value, price: Usd) -> Result<Self, String> {
         let settings: Self = serde_json::from_value(fields).map_err(|error| error.to_string())?;
         let checks = [
             (!settings.agents.is_empty(), "`agents` must name the agent types that its steps may use".to_owned()),

@@ -59,7 +59,7 @@ impl Workspaces {
     }
 
     /// Reads at most `bytes_max` bytes of a file from `offset` on.
-    pub fn read(&self, plan: &PlanId, path: &str, offset: u64, bytes_max: u64) -> Result<FilePart, String> {
+    pub fn read_part(&self, plan: &PlanId, path: &str, offset: u64, bytes_max: u64) -> Result<FilePart, String> {
         let path = checked(path)?;
         let failed = |error: io::Error| describe(path, &error);
         let mut file = open_file(&self.open(plan)?, path, OpenOptions::new().read(true)).map_err(failed)?;
@@ -102,7 +102,7 @@ impl Workspaces {
             return Err(format!("the text has {bytes} bytes, and a file has at most {}", self.limits.file_bytes_max));
         }
         let dir = self.open(plan)?;
-        let content = Content::read(&dir)?;
+        let content = Content::from_dir(&dir)?;
         if content.is_cut() {
             return Err(too_many());
         }
@@ -124,12 +124,12 @@ impl Workspaces {
 
     /// The files with their sizes, sorted by path.
     pub fn list(&self, plan: &PlanId) -> Result<Vec<(String, u64)>, String> {
-        Ok(Content::read(&self.open(plan)?)?.files)
+        Ok(Content::from_dir(&self.open(plan)?)?.files)
     }
 
     /// Whether the files of a plan are within their limits.
     pub fn check_size(&self, plan: &PlanId) -> Result<(), String> {
-        let content = Content::read(&self.open(plan)?)?;
+        let content = Content::from_dir(&self.open(plan)?)?;
         if content.is_cut() {
             return Err(too_many());
         }
@@ -185,7 +185,7 @@ struct Content {
 }
 
 impl Content {
-    fn read(dir: &Dir) -> Result<Self, String> {
+    fn from_dir(dir: &Dir) -> Result<Self, String> {
         let mut content = Self { files: Vec::new(), entries_left: ENTRIES_MAX, has_deeper: false };
         content.walk(dir, "", DEPTH_MAX).map_err(|error| format!("the files cannot be listed: {error}"))?;
         content.files.sort();
@@ -267,9 +267,9 @@ mod tests {
         let (files, plan) = workspaces(dir.path(), WorkspaceLimits::default());
         files.write(&plan, "data/a.csv", "x,y\n1,2\n").expect("it can be written");
         files.write(&plan, "report.md", "# Report").expect("it can be written");
-        let part = files.read(&plan, "data/a.csv", 0, 4).expect("it is there");
+        let part = files.read_part(&plan, "data/a.csv", 0, 4).expect("it is there");
         assert_eq!((part.text.as_str(), part.bytes, part.next_offset), ("x,y\n", 8, Some(4)));
-        let rest = files.read(&plan, "data/a.csv", 4, 100).expect("it is there");
+        let rest = files.read_part(&plan, "data/a.csv", 4, 100).expect("it is there");
         assert_eq!((rest.text.as_str(), rest.next_offset), ("1,2\n", None));
         assert_eq!(files.list(&plan), Ok(vec![("data/a.csv".into(), 8), ("report.md".into(), 8)]));
         assert_eq!(files.list(&"p0-2".into()), Ok(Vec::new()), "another plan has its own files");
@@ -291,7 +291,7 @@ mod tests {
         let paths =
             ["../../secret", "/etc/passwd", "a/../../../secret", "", ".", "..", "file", "dir/secret", "up/secret"];
         for path in paths.into_iter().chain([absolute.as_str(), deep.as_str(), "a\0b", "/proc/self/environ"]) {
-            assert!(files.read(&plan, path, 0, 100).is_err(), "{path}");
+            assert!(files.read_part(&plan, path, 0, 100).is_err(), "{path}");
             assert!(files.write(&plan, path, "x").is_err(), "{path}");
         }
         assert_eq!(std::fs::read_to_string(&secret).expect("it is there"), "key");
@@ -308,7 +308,7 @@ mod tests {
         assert!(files.write(&plan, "b", "123").is_err_and(|reason| reason.contains("more than 6")));
         files.write(&plan, "a", "4321").expect("its old text does not count");
         std::fs::write(dir.path().join("all/p0-1/b"), [0, 1]).expect("it can be written");
-        assert!(files.read(&plan, "b", 0, 9).err().is_some_and(|reason| reason.contains("not a text")));
+        assert!(files.read_part(&plan, "b", 0, 9).err().is_some_and(|reason| reason.contains("not a text")));
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl World {
             tokio::select! {
                 result = &mut run => break result,
                 () = tokio::time::sleep(std::time::Duration::from_millis(20)) => {
-                    messages.extend(progress.take().map(|(_, message)| message));
+                    messages.extend(progress.take_newest().map(|(_, message)| message));
                 }
             }
         };

@@ -92,7 +92,7 @@ pub(super) fn validate(inputs: &Value, _: u32) -> Worked {
     let mut items: Vec<(String, Cents)> = Vec::new();
     costs(inputs, &mut items);
     if items.is_empty() {
-        return Ok(check(inputs));
+        return Ok(check_trip(inputs));
     }
     let days = count(inputs, &["days", "duration_days", "nights", "duration"], 3, 365);
     let travellers = count(inputs, &["travellers", "travelers", "passengers"], 1, 9);
@@ -248,7 +248,7 @@ fn amount(value: &Value) -> Option<Cents> {
 }
 
 /// Without amounts it checks only that no input is empty.
-fn check(inputs: &Value) -> Value {
+fn check_trip(inputs: &Value) -> Value {
     let empty = |value: &Value| match value {
         Value::Null => true,
         Value::String(text) => text.trim().is_empty(),

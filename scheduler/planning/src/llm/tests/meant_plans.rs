@@ -23,7 +23,9 @@ fn schema_of(fields: &Value) -> Json {
     let properties: serde_json::Map<String, Value> =
         fields.iter().map(|(name, kind)| (name.clone(), field(kind))).collect();
     let required: Vec<&String> = fields.keys().collect();
-    Json::of(&json!({"type": "object", "required": required, "properties": properties, "additionalProperties": false}))
+    Json::from_value(
+        &json!({"type": "object", "required": required, "properties": properties, "additionalProperties": false}),
+    )
 }
 
 fn agents(fixture: &Value) -> Vec<Agent> {

@@ -100,11 +100,11 @@ fn agents() -> Vec<Agent> {
     let action = |name: &str, required: &[&str], gives: &[&str]| Action {
         name: name.into(),
         description: String::new(),
-        inputs: Some(Json::of(&json!({
+        inputs: Some(Json::from_value(&json!({
             "type": "object", "required": required, "additionalProperties": false,
             "properties": required.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect::<serde_json::Map<_, _>>(),
         }))),
-        outputs: Some(Json::of(&json!({
+        outputs: Some(Json::from_value(&json!({
             "type": "object", "required": gives,
             "properties": gives.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect::<serde_json::Map<_, _>>(),
         }))),
@@ -485,7 +485,7 @@ fn revise_request() -> ReviseRequest {
     let at = |status: StepStatus, failure: Option<Failure>| StepSituation {
         status,
         attempt: 1,
-        outputs: (status == StepStatus::Completed).then(|| Json::of(&json!({"day": "2026-05-01"}))),
+        outputs: (status == StepStatus::Completed).then(|| Json::from_value(&json!({"day": "2026-05-01"}))),
         failure,
         may_be_done: false,
         adjustments: None,
@@ -557,7 +557,7 @@ fn a_plan_in_any_layout_is_a_revision() {
 fn a_plan_written_again_without_a_dependency_has_none() {
     let mut request = revise_request();
     request.situation.plan.steps[1].dependencies = vec!["flight".into()];
-    request.situation.plan.steps[1].inputs = Json::of(&json!({"city": "Rome", "day": "2026-05-01"}));
+    request.situation.plan.steps[1].inputs = Json::from_value(&json!({"city": "Rome", "day": "2026-05-01"}));
     let (mut written, replan) = (room(), crate::replan_context::ReplanContext::new(&request));
     written.as_object_mut().expect("it is a step").remove("dependencies");
     written["inputs"] = json!({"city": "Rome", "day": "2026-05-01"});
@@ -656,9 +656,10 @@ fn what_an_agent_says_in_words_steers_wherever_it_says_it() {
     set(&mut in_errors, Failure { errors: vec![failed(too_complex)], ..failed("no") });
     set(&mut suggested, failed("no"));
     let told = json!({"suggested_adjustments": [{"description": too_complex, "priority": 5}]});
-    suggested.situation.information = Some(Json::of(&told));
+    suggested.situation.information = Some(Json::from_value(&told));
     set(&mut adjusted, failed("no"));
-    adjusted.situation.steps.get_mut(&StepId::from("room")).expect("there is one").adjustments = Some(Json::of(&told));
+    adjusted.situation.steps.get_mut(&StepId::from("room")).expect("there is one").adjustments =
+        Some(Json::from_value(&told));
     for request in [in_message, in_errors, suggested, adjusted] {
         let proposal = crate::revise::revise(&request, || None).expect("rules see a way");
         assert_eq!(proposal.strategy, RevisionStrategy::Decompose, "{:?}", request.situation);
@@ -678,7 +679,7 @@ fn news_about_an_open_step_in_words_change_that_step() {
         let at = request.situation.steps.get_mut(&StepId::from("room")).expect("there is such a step");
         (at.status, at.failure) = (StepStatus::Pending, None);
         let told = json!({"suggested_adjustments": [{"description": text, "priority": 8, "step": "room"}]});
-        request.situation.information = Some(Json::of(&told));
+        request.situation.information = Some(Json::from_value(&told));
         let proposal = crate::revise::revise(&request, || None).expect("rules see a way");
         assert_eq!(proposal.strategy, expected, "{text}");
     }

@@ -22,8 +22,8 @@ fn office() -> Vec<Agent> {
         Action {
             name: name.into(),
             description: String::new(),
-            inputs: Some(Json::of(&closed(inputs, required))),
-            outputs: Some(Json::of(&closed(outputs, gives))),
+            inputs: Some(Json::from_value(&closed(inputs, required))),
+            outputs: Some(Json::from_value(&closed(outputs, gives))),
             side_effect: false,
         }
     };
@@ -549,7 +549,7 @@ fn many(actions: usize) -> Vec<Agent> {
             .iter()
             .map(|name| ((*name).to_owned(), json!({"type": "string", "description": "What it says."})))
             .collect();
-        Some(Json::of(
+        Some(Json::from_value(
             &json!({"type": "object", "properties": fields, "required": names, "additionalProperties": false}),
         ))
     };

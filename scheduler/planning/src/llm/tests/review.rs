@@ -46,7 +46,7 @@ async fn what_a_review_finds_doubtful_is_told() {
     let planned = pipeline.plan_goal(&request()).await.expect("the plan is valid");
     assert_eq!((told(&planned), servers[1].calls()), (vec![("REVIEW_WARNING", "/steps/1")], 1));
     assert_eq!(planned.confidence, CONFIDENCE_AT_ONCE, "nothing was changed");
-    let shown = goalmill_common::view::Preview::of(planned, 0.0, Default::default(), 0.0);
+    let shown = goalmill_common::view::Preview::from_planned(planned, 0.0, Default::default(), 0.0);
     let is_shown = shown.warnings.iter().any(|warning| warning.code == "REVIEW_WARNING");
     assert!(shown.valid && is_shown, "a dry run shows it");
 }

@@ -107,7 +107,7 @@ impl PlanningAgents for Answers {
         let mut kept = self.0.lock().expect("nobody panicked");
         kept.1.push(question.inputs);
         let answer = kept.0.remove(0);
-        PlanningReply { outputs: Ok(Json::of(&answer)), usage: Usage::default(), plan: None }
+        PlanningReply { outputs: Ok(Json::from_value(&answer)), usage: Usage::default(), plan: None }
     }
 }
 

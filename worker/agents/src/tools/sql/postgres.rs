@@ -41,14 +41,14 @@ impl PostgresDatabase {
             "the database cannot be reached".to_owned()
         })?;
         tokio::select! {
-            result = read(&client, query, limits) => result.map_err(|error| describe(&error)),
+            result = run_query(&client, query, limits) => result.map_err(|error| describe(&error)),
             _ = connection => Err("the connection to the database broke".into()),
         }
     }
 }
 
 /// The server limits rows, their lengths and the time.
-async fn read(client: &Client, query: &str, limits: QueryLimits) -> Result<Value, Error> {
+async fn run_query(client: &Client, query: &str, limits: QueryLimits) -> Result<Value, Error> {
     let QueryLimits { timeout_ms, rows_max, bytes_max } = limits;
     client.batch_execute(&format!("BEGIN READ ONLY; SET LOCAL statement_timeout = {timeout_ms}")).await?;
     // Prepared, so that the text is one statement; a cursor accepts only a query.
