@@ -85,7 +85,7 @@ impl Agent {
 
 /// What a card says of an action: who may do a step is decided by nothing else.
 ///
-/// Names are compared exactly. Similar words may be shown as a hint; they choose nobody.
+/// Names are compared exactly. Similar words may be shown as a hint; they choose no agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionOffer {
     /// It has the action.

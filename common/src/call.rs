@@ -97,7 +97,7 @@ word_enum! {
     CallWaitKind {
         /// A person agrees or refuses. The outcome is `{"approved": true or false, "reason": text}`.
         Approval = "approval",
-        /// A person answers. The outcome is `{"answer": any JSON}`, or `{"error": text}` when nobody did in time.
+        /// A person answers. The outcome is `{"answer": any JSON}`, or `{"error": text}` when there was no answer in time.
         Answer = "answer",
         /// A plan of its own ends. The outcome is `{"plan": id, "status": status, "outputs": any JSON}`, or
         /// `{"plan": id, "status": status, "error": failure}` when it did not complete. A plan that is refused never
@@ -150,7 +150,7 @@ pub struct CallBudget {
     pub last: bool,
 }
 
-/// Characters of what a person is told or asked.
+/// Characters of what a person is shown or asked.
 pub const WAIT_TEXT_CHARS_MAX: usize = 4_000;
 
 /// The digest of a call's inputs.

@@ -105,7 +105,7 @@ pub enum Verb {
         /// Why, for the log.
         reason: String,
     },
-    /// Tries a waiting step again at once.
+    /// Tries a waiting step again immediately.
     RetryStep {
         /// The step.
         step: StepId,
@@ -203,7 +203,7 @@ pub struct Submit {
     /// W3C trace context, when the caller gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// The plan that this one goes on from.
+    /// The plan that this one continues from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Box<Fork>>,
 }

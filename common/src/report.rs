@@ -136,7 +136,7 @@ impl Report {
 pub struct SuggestedAdjustment {
     /// In words, for planners and people.
     pub description: String,
-    /// 1 to 10; from 8 on it asks for a revision at once, others wait for the next one.
+    /// 1 to 10; from 8 on it asks for a revision immediately, others wait for the next one.
     #[serde(default = "default_priority")]
     pub priority: u8,
     /// The step that it is about.
@@ -172,7 +172,7 @@ pub enum What {
     Failed,
     /// The lease ran out: reported by a scheduler, not by the worker.
     Lost,
-    /// It waits, and holds no slot: `suspended`. A later attempt goes on; none is consumed.
+    /// It waits, and holds no slot: `suspended`. A later attempt continues; none is consumed.
     Suspended,
     /// Handed back without being tried; no attempt is consumed.
     Released,

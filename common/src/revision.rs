@@ -50,7 +50,7 @@ word_enum! {
 }
 
 impl Trigger {
-    /// Whether the plan goes on as it was when no revision comes of it.
+    /// Whether the plan continues as it was when no revision comes of it.
     pub fn is_optional(self) -> bool {
         match self {
             Self::NewInformation
@@ -172,7 +172,7 @@ pub enum Change {
 pub struct Proposal {
     /// The planner's strategy; decides how much confidence the revision costs.
     pub strategy: RevisionStrategy,
-    /// What changes, in this order; none when it merely goes on.
+    /// What changes, in this order; none when it merely continues.
     #[serde(default)]
     pub changes: Vec<Change>,
     /// For people: one line.
@@ -270,7 +270,7 @@ pub struct Modified {
     pub after: Step,
 }
 
-/// A plan that goes on from another one's results.
+/// A plan that continues from another one's results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fork {
     /// The other plan.

@@ -138,7 +138,7 @@ pub struct Answered {
     pub question: String,
     /// The answer.
     pub answer: Json,
-    /// Nobody answered in time: it is the question's default.
+    /// There was no answer in time: it is the question's default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_default: bool,
 }

@@ -47,13 +47,13 @@ word_enum! {
         Retrying = "retrying",
         /// Waits for a time, without a worker.
         Waiting = "waiting",
-        /// A person must agree, or answer, before it goes on.
+        /// A person must agree, or answer, before it continues.
         AwaitingApproval = "awaiting_approval",
         /// Done, with outputs.
         Completed = "completed",
         /// Its attempts and those of its fallback are used up.
         Failed = "failed",
-        /// Passed over; why decides whether its dependents may go on.
+        /// Passed over; why decides whether its dependents may run.
         Skipped = "skipped",
         /// Ended with its plan, or before it began.
         Cancelled = "cancelled",

@@ -107,7 +107,7 @@ impl<'a> EventDelivery<'a> {
                 Err(problem) if problem.code.is_retryable() => self.failure = Some(problem),
                 // Its data do not fit.
                 Err(problem) if !problem.errors.is_empty() => self.mismatch = Some(problem),
-                // Its step has gone on.
+                // Its step has continued.
                 Err(problem) => {
                     let id = &self.event.id;
                     tracing::debug!(plan_id = %plan, "plan {plan} did not take event {id}: {}", problem.detail);

@@ -22,14 +22,14 @@ pub(crate) struct StartStatus(Arc<Mutex<Waiting>>);
 struct Waiting {
     waits_for: Problem,
     /// When the log said so.
-    told: Option<Instant>,
+    logged_at: Option<Instant>,
 }
 
 impl Default for StartStatus {
     fn default() -> Self {
         let detail = "the scheduler starts, and has had no answer from redis yet";
         let waits_for = Problem::new(ErrorCode::NotReady, detail);
-        Self(Arc::new(Mutex::new(Waiting { waits_for, told: None })))
+        Self(Arc::new(Mutex::new(Waiting { waits_for, logged_at: None })))
     }
 }
 
@@ -57,9 +57,9 @@ impl StartStatus {
     fn report_wait(&self, waits_for: Problem) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_old = waiting.waits_for.detail == waits_for.detail;
-        if !is_old || waiting.told.is_none_or(|at| at.elapsed() > REPEAT) {
+        if !is_old || waiting.logged_at.is_none_or(|at| at.elapsed() > REPEAT) {
             tracing::warn!("the start waits: {}", waits_for.detail);
-            waiting.told = Some(Instant::now());
+            waiting.logged_at = Some(Instant::now());
         }
         waiting.waits_for = waits_for;
     }

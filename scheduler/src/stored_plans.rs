@@ -41,7 +41,7 @@ impl<'s> StoredPlans<'s> {
     }
 
     /// Stores a document as the next version of its name, unless it equals the newest one, which is then returned. Says
-    /// whether the version is new. Two calls at once give two versions.
+    /// whether the version is new. Two concurrent calls give two versions.
     ///
     /// - `plan`: its version is replaced.
     pub(crate) async fn put(&self, mut plan: StoredPlanVersion) -> Result<(StoredPlanView, bool), Problem> {
@@ -219,7 +219,7 @@ impl<'s> StoredPlans<'s> {
         }
     }
 
-    /// Retires a version: no new plan begins from it, those that run go on. The first call counts.
+    /// Retires a version: no new plan begins from it, those that run continue. The first call counts.
     pub(crate) async fn retire(
         &self,
         name: &str,

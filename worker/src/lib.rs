@@ -125,7 +125,7 @@ impl RunningWorker {
         self.worker.draining.cancelled().await;
     }
 
-    /// Releases all tasks at once; also ends a `drain` that is in progress.
+    /// Releases all tasks immediately; also ends a `drain` that is in progress.
     pub async fn release_all(&self) {
         self.worker.force.cancel();
         self.drain().await;

@@ -1,6 +1,6 @@
 //! Sends reports in batches: while one entry of a shard is being sent, the next one collects.
 //!
-//! There is no artificial delay: an idle worker's report leaves at once, a busy worker's batches grow with the
+//! There is no artificial delay: an idle worker's report is sent immediately, a busy worker's batches grow with the
 //! time of one send. Unsent reports are kept in order and retried without limit; above a limit the worker stops
 //! pulling. A report that is sent twice has no further effect.
 

@@ -116,7 +116,7 @@ impl Throttle {
         Ok(())
     }
 
-    /// The next free start, and the count of refusals that it holds for. `None`: at once.
+    /// The next free start, and the count of refusals that it holds for. `None`: immediately.
     fn take_turn(&self, random: &Random) -> Result<Option<(Instant, u64)>, Failure> {
         let now = Instant::now();
         let mut state = self.lock();

@@ -166,7 +166,7 @@ pub enum TokenCommand {
     },
     /// Lists the tokens, without their secrets.
     List,
-    /// Revokes a token: it is invalid at once.
+    /// Revokes a token: it is invalid immediately.
     Revoke {
         /// The id of the token, as listed by `goalmill token list`.
         id: String,

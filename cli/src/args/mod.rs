@@ -92,7 +92,7 @@ pub struct Globals {
     /// The namespace to see and change, for tokens of all namespaces.
     #[arg(long, global = true, value_name = "NAME", env = "GOALMILL_NAMESPACE", help_heading = "Global options")]
     pub namespace: Option<String>,
-    /// How long reads and submissions are sent again while a scheduler is away or not ready; 0 fails at once.
+    /// How long reads and submissions are sent again while a scheduler is away or not ready; 0 fails immediately.
     #[arg(
         long,
         global = true,

@@ -107,7 +107,7 @@ pub enum PlanCommand {
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
     },
-    /// Retires a version of a stored plan: no new plan begins from it, those that run go on.
+    /// Retires a version of a stored plan: no new plan begins from it, those that run continue.
     Retire {
         /// The version: `trip@3`.
         plan: String,
@@ -229,7 +229,7 @@ pub enum StepCommand {
         #[arg(long)]
         whole: bool,
     },
-    /// Retries a waiting or failed step at once.
+    /// Retries a waiting or failed step immediately.
     Retry(StepRef),
     /// Skips a step: it counts as done.
     Skip(StepRef),

@@ -17,7 +17,7 @@ use super::{BenchArgs, Shape, usage};
 
 /// How long the scheduler is watched while all plans wait.
 const REST: Duration = Duration::from_secs(10);
-/// Plans whose marks are read at once.
+/// Plans whose marks are read together.
 const MARKS_AT_ONCE: usize = 1_000;
 /// Timeout of each part.
 const LIMIT: Duration = Duration::from_mins(10);

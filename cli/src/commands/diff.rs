@@ -188,13 +188,13 @@ fn compare(a: Side, b: Side, before: &Value, after: &Value, outcomes: Vec<Outcom
 
 fn outcomes(a: &PlanView, b: &PlanView) -> Vec<Outcomes> {
     let both = a.steps.iter().filter_map(|old| Some((old, b.steps.iter().find(|new| new.id == old.id)?)));
-    let told = both.map(|(old, new)| Outcomes {
+    let ended = both.map(|(old, new)| Outcomes {
         step: old.id.to_string(),
         a: old.status.as_str().into(),
         b: new.status.as_str().into(),
         same_outputs: old.outputs == new.outputs,
     });
-    told.filter(|told| told.a != told.b || !told.same_outputs).collect()
+    ended.filter(|ended| ended.a != ended.b || !ended.same_outputs).collect()
 }
 
 fn people(difference: &Difference, palette: Palette) -> String {

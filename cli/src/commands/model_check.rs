@@ -250,7 +250,7 @@ async fn tool_call(models: &ModelRegistry) -> [Probe; 2] {
     if made.name != "add" || number("a").zip(number("b")).is_none_or(|(a, b)| a + b != 5_555) {
         call.refuse(format!("the call has other inputs than asked for: {} {}", made.name, made.arguments));
     }
-    let (turn, told) = if is_text {
+    let (turn, tool_result) = if is_text {
         (Message::assistant(first.text.clone()), Message::user("Result of `add`: 5555"))
     } else {
         let turn = Message::Assistant {
@@ -260,7 +260,7 @@ async fn tool_call(models: &ModelRegistry) -> [Probe; 2] {
         };
         (turn, Message::Tool { call_id: made.id, name: made.name, text: "5555".into() })
     };
-    let second = models.complete(&request(vec![question, turn, told], format)).await;
+    let second = models.complete(&request(vec![question, turn, tool_result], format)).await;
     let mut result = Probe::new("tool result", &second);
     if second.is_ok_and(|answer| !answer.text.replace([',', '.', ' ', '\''], "").contains("5555")) {
         result.refuse("the answer does not have the result of the tool");

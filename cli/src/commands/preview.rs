@@ -114,8 +114,8 @@ fn facts_text(facts: &Map<String, Value>) -> String {
 fn sources(from: SecondsFrom) -> String {
     let SecondsFrom { measured, estimated, declared, unknown } = from;
     let all = [(measured, "measured"), (estimated, "estimated"), (declared, "declared"), (unknown, "unknown")];
-    let told: Vec<String> = all.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+    let counts: Vec<String> = all.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) }
 }
 
 fn issue_text(issue: &Issue, tone: Tone, palette: Palette) -> String {

@@ -83,8 +83,8 @@ async fn decide(context: &CommandContext, what: &StepRef, verb: &str) -> Command
             }
         }
     }
-    let told = StepRef { plan: plan.to_string(), step: what.step.clone(), reason: approvals::prompt_reason("")? };
-    steer(context, &told, verb, None).await?;
+    let target = StepRef { plan: plan.to_string(), step: what.step.clone(), reason: approvals::prompt_reason("")? };
+    steer(context, &target, verb, None).await?;
     Ok(Exit::Done)
 }
 

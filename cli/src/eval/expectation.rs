@@ -69,13 +69,13 @@ impl Expectation {
         let limits = Limits::default();
         let evaluator = Evaluator::new(Missing::Empty, limits.fuel_max, limits.payload_bytes_max);
         let values = TemplateValues::new(&json!({"plan": plan, "steps": plan.steps}));
-        let told = |text: &String| match evaluator.evaluate(text, &values) {
+        let false_text = |text: &String| match evaluator.evaluate(text, &values) {
             Ok(Some(Value::Bool(true))) => None,
             Ok(Some(Value::Bool(false)) | None) => Some(format!("not `{text}`")),
             Ok(Some(other)) => Some(format!("`{text}` is {other}, neither true nor false")),
             Err(error) => Some(format!("`{text}`: {error}")),
         };
-        self.criteria.iter().filter_map(told).collect()
+        self.criteria.iter().filter_map(false_text).collect()
     }
 }
 

@@ -14,8 +14,8 @@ use goalmill_common::number::milliseconds;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_plan::document::{self, Format as DraftFormat};
 use goalmill_testkit::{
-    PlanSource, PlanTest, Progress, RunError, RunOutcome, TestRun, check_expectations, parse_test_file,
-    prepare_submission, spoken,
+    PlanSource, PlanTest, Progress, RunError, RunOutcome, TestRun, check_expectations, duration_text, parse_test_file,
+    prepare_submission,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -191,7 +191,7 @@ fn show(screen: &Screen, result: &TestResult) -> Result<(), Failed> {
     let mark = if result.passed { palette.tone(Tone::Good, "ok  ") } else { palette.tone(Tone::Bad, "FAIL") };
     let end = result.outcome.as_ref().map_or_else(String::new, |outcome| {
         let attempts: u32 = outcome.steps.iter().map(|step| step.attempt).sum();
-        let (status, took) = (outcome.status.as_str(), spoken(outcome.duration_ms));
+        let (status, took) = (outcome.status.as_str(), duration_text(outcome.duration_ms));
         let attempts = if attempts == 1 { "1 attempt".into() } else { format!("{attempts} attempts") };
         format!("  {status} after {took} · {attempts}")
     });

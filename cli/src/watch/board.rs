@@ -66,7 +66,7 @@ struct StepHistory {
     /// The wait is one that its agent asked for.
     is_told_to_wait: bool,
     /// Sum of the past waits that its agent asked for, in milliseconds.
-    told_ms: u64,
+    requested_ms: u64,
     /// Amount and summary from the outputs.
     note: (String, String),
 }
@@ -81,7 +81,7 @@ pub struct Row<'a> {
     /// Total of past backoffs, in milliseconds.
     pub waits_ms: &'a [u64],
     /// Sum of the past waits that its agent asked for, in milliseconds.
-    pub told_ms: u64,
+    pub requested_ms: u64,
     /// Amount and summary from the outputs.
     pub note: &'a (String, String),
 }
@@ -170,7 +170,7 @@ impl Board {
             if let Some(since_ms) = history.waiting_since_ms.take() {
                 let waited_ms = time_ms.saturating_sub(since_ms);
                 if history.is_told_to_wait {
-                    history.told_ms += waited_ms;
+                    history.requested_ms += waited_ms;
                 } else {
                     history.waits_ms.push(waited_ms);
                 }
@@ -249,9 +249,9 @@ impl Board {
 
     fn row_at<'a>(&'a self, state: &'a PlanState, i: StepIndex) -> Option<Row<'a>> {
         let (step, history) = (state.step(i)?, self.history.get(i.as_usize())?);
-        let StepHistory { waiting_since_ms, waits_ms, is_told_to_wait: _, told_ms, note } = history;
+        let StepHistory { waiting_since_ms, waits_ms, is_told_to_wait: _, requested_ms, note } = history;
         let agent_type = state.queue(i).unwrap_or(&step.spec.agent_type);
-        Some(Row { step, agent_type, waiting_since_ms: *waiting_since_ms, waits_ms, told_ms: *told_ms, note })
+        Some(Row { step, agent_type, waiting_since_ms: *waiting_since_ms, waits_ms, requested_ms: *requested_ms, note })
     }
 
     /// The steps in the order of the plan.
@@ -291,7 +291,7 @@ impl Board {
             let status = row.status;
             status.is_in_flight() || matches!(status, StepStatus::Ready | StepStatus::Retrying | StepStatus::Waiting)
         };
-        // A plan that asks how to go on starts nothing new.
+        // A plan that asks how to continue starts nothing new.
         let runs = |row: Row<'_>| matches!(row.status, StepStatus::Queued | StepStatus::Running);
         self.status() == PlanStatus::AwaitingApproval
             || (self.asks().is_some() && !self.rows().any(runs))

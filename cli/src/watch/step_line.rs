@@ -178,8 +178,8 @@ fn completed(board: &Board, row: &Row<'_>, palette: Palette) -> String {
         let tries = if waits.len() == 1 { "1 retry".into() } else { format!("{} retries", waits.len()) };
         asides.push(format!("{tries} after {}", waits.join(", ")));
     }
-    if row.told_ms > 0 {
-        asides.push(format!("waited {} as told", seconds(row.told_ms)));
+    if row.requested_ms > 0 {
+        asides.push(format!("waited {} as told", seconds(row.requested_ms)));
     }
     let aside = if asides.is_empty() { String::new() } else { format!("({})", asides.join(" · ")) };
     let words = if words.is_empty() || aside.is_empty() { words.clone() } else { format!("{words}  ") };

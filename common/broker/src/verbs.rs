@@ -282,7 +282,7 @@ pub trait Broker: Send + Sync + 'static {
     async fn announce_presence(&self, _id: &str) -> Result<()> {
         Ok(())
     }
-    /// Whether these schedulers hold such a connection, in order: it ends with their process at once. Always `true` for a
+    /// Whether these schedulers hold such a connection, in order: it ends together with their process. Always `true` for a
     /// back end that does not know.
     async fn are_present(&self, ids: &[String]) -> Result<Vec<bool>> {
         Ok(vec![true; ids.len()])
@@ -366,7 +366,7 @@ pub trait Reader: Send {
     ) -> Result<Vec<Delivery>>;
     /// New entries of a plan's log after event `after_seq`; waits up to `block_ms` for the first.
     async fn log(&mut self, plan: &PlanId, after_seq: u64, limit: usize, block_ms: u64) -> Result<Vec<LogEntry>>;
-    /// The broadcasts since the last call; the first call subscribes and returns at once.
+    /// The broadcasts since the last call; the first call subscribes and returns immediately.
     async fn messages(&mut self, block_ms: u64) -> Result<Vec<Broadcast>>;
     /// Ends this reader's waits from elsewhere.
     fn waker(&self) -> Arc<dyn Waker>;
@@ -375,6 +375,6 @@ pub trait Reader: Send {
 /// Ends a wait.
 #[async_trait]
 pub trait Waker: Send + Sync {
-    /// Makes the reader's current wait, if any, return at once with nothing.
+    /// Makes the reader's current wait, if any, return immediately with nothing.
     async fn wake(&self);
 }

@@ -87,7 +87,7 @@ fn is_whole_id(id: &PlanId) -> bool {
     id.shard().is_some() && id.as_str().split_once('-').is_some_and(|(_, rest)| rest.len() >= ID_CHARS)
 }
 
-/// Plans in the order in which they were made, the last one first; of those made at once the one listed first.
+/// Plans in the order in which they were made, the last one first; of those made at the same time the one listed first.
 fn newest_first(mut plans: Vec<PlanSummary>) -> Vec<PlanId> {
     plans.sort_by(|a, b| b.created_at.cmp(&a.created_at));
     plans.into_iter().map(|plan| plan.plan_id).collect()

@@ -30,10 +30,10 @@ impl Client {
     pub async fn preview_with_progress(
         &self,
         goal: &Value,
-        told: impl FnMut(&PlanningProgress),
+        on_progress: impl FnMut(&PlanningProgress),
     ) -> Result<Preview, ClientError> {
         tokio::select! {
-            answer = self.streamed_preview(goal, told) => answer,
+            answer = self.streamed_preview(goal, on_progress) => answer,
             silence = self.await_silence() => Err(silence),
         }
     }
@@ -41,7 +41,7 @@ impl Client {
     async fn streamed_preview(
         &self,
         goal: &Value,
-        mut told: impl FnMut(&PlanningProgress),
+        mut on_progress: impl FnMut(&PlanningProgress),
     ) -> Result<Preview, ClientError> {
         const PATH: &str = "/v1/plans:preview";
         let invalid =
@@ -61,7 +61,7 @@ impl Client {
             for event in events.drain(..) {
                 let read = |error: serde_json::Error| invalid(error.to_string());
                 match event.event.as_str() {
-                    "progress" => told(&serde_json::from_str(&event.data).map_err(read)?),
+                    "progress" => on_progress(&serde_json::from_str(&event.data).map_err(read)?),
                     "preview" => return serde_json::from_str(&event.data).map_err(read),
                     "problem" => {
                         let problem = serde_json::from_str(&event.data).map_err(read)?;

@@ -44,14 +44,14 @@ pub(crate) struct Repetitions<'a> {
     begun: Instant,
     /// The next wait that the server does not ask for.
     wait: Duration,
-    is_told: bool,
+    is_notified: bool,
 }
 
 impl RequestRetry {
     /// Begins to send a request.
     pub(crate) fn begin(&self, request: &Request) -> Repetitions<'_> {
         let may_repeat = is_idempotent(request);
-        Repetitions { retry: self, may_repeat, begun: Instant::now(), wait: WAIT, is_told: false }
+        Repetitions { retry: self, may_repeat, begun: Instant::now(), wait: WAIT, is_notified: false }
     }
 }
 
@@ -65,8 +65,8 @@ impl Repetitions<'_> {
         if waited > self.retry.limit {
             return Err(error);
         }
-        if !self.is_told && waited >= NOTICE_AFTER {
-            self.is_told = true;
+        if !self.is_notified && waited >= NOTICE_AFTER {
+            self.is_notified = true;
             self.notify(&error);
         }
         sleep(wait).await;

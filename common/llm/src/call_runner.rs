@@ -118,7 +118,7 @@ impl<'a> CallRunner<'a> {
     }
 
     async fn call_with_retries(&mut self, model: &Model, mode: ResponseMode) -> Result<Completion, ModelError> {
-        let (mut attempt, mut told, mut waited_ms) = (1, 1, 0);
+        let (mut attempt, mut limited, mut waited_ms) = (1, 1, 0);
         loop {
             let error = match self.call_once(model, mode).await {
                 Ok(answer) => return Ok(answer),
@@ -126,10 +126,10 @@ impl<'a> CallRunner<'a> {
             };
             let tries_next_model = self.has_next && matches!(error, ModelError::Timeout { .. });
             // A server that asks to wait uses no retry, but another model may have time immediately.
-            let is_told = matches!(error, ModelError::RateLimited { .. }) && !self.has_next;
+            let is_limited = matches!(error, ModelError::RateLimited { .. }) && !self.has_next;
             let is_used_up =
-                if is_told { waited_ms > self.patience_ms(model) } else { attempt > model.settings.retries };
-            let tried = if is_told { told } else { attempt };
+                if is_limited { waited_ms > self.patience_ms(model) } else { attempt > model.settings.retries };
+            let tried = if is_limited { limited } else { attempt };
             let is_last = is_used_up || !error.is_retryable() || self.has_streamed || tries_next_model;
             let Some(wait_ms) = (!is_last).then(|| self.retry_delay_ms(model, &error, tried)).flatten() else {
                 return Err(error);
@@ -142,8 +142,8 @@ impl<'a> CallRunner<'a> {
                 return Err(error);
             }
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-            if is_told {
-                told += 1;
+            if is_limited {
+                limited += 1;
                 waited_ms += wait_ms.max(WAIT_MS_MIN);
             } else {
                 attempt += 1;

@@ -108,7 +108,7 @@ impl PostgresServer {
         self.process = Some(command.spawn().expect("the server can be started"));
     }
 
-    /// Ends it at once, with the processes that serve its connections: it recovers at the next start.
+    /// Ends it immediately, with the processes that serve its connections: it recovers at the next start.
     pub fn kill9(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         let id = process.id();

@@ -70,7 +70,7 @@ impl FromIterator<HookPoint> for HookPoints {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookDefault {
-    /// It goes on as if there were no hook.
+    /// It continues as if there were no hook.
     #[default]
     Allow,
     /// It counts as refused.

@@ -15,7 +15,7 @@ pub struct LlmSettings {
     /// First answers that are asked for; the one with the fewest issues is worked on. Of several without any, the one in
     /// which a review finds the fewest errors.
     pub candidates: u32,
-    /// Asks a model whether a plan that holds can reach the goal; what it objects to is corrected once, and told. Plans
+    /// Asks a model whether a plan that holds can reach the goal; what it objects to is corrected once, and reported. Plans
     /// begin as a whole then.
     pub review: bool,
     /// Whether a model reads constraints, criteria, deadline and inputs from the text of a goal before it is planned. One
@@ -95,7 +95,7 @@ pub enum PlanningStrategy {
     Flat,
     /// Large parts are steps of kind `plan`, planned when they are reached.
     Hierarchical,
-    /// What can be known, with a checkpoint at its end at which the planner goes on.
+    /// What can be known, with a checkpoint at its end at which the planner continues.
     Iterative,
 }
 

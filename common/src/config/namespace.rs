@@ -21,9 +21,9 @@ pub struct NamespaceSettings {
     pub submissions_per_minute: Option<u64>,
     /// Bytes of accepted submissions in a day (UTC).
     pub payload_bytes_per_day: Option<u64>,
-    /// US dollars that its plans cost in a day (UTC). Running plans go on when it is reached.
+    /// US dollars that its plans cost in a day (UTC). Running plans continue when it is reached.
     pub cost_per_day: Option<f64>,
-    /// Tokens of language models that its plans take in a day (UTC). Running plans go on when it is reached.
+    /// Tokens of language models that its plans take in a day (UTC). Running plans continue when it is reached.
     pub tokens_per_day: Option<u64>,
 }
 

@@ -110,7 +110,7 @@ impl OidcSettings {
     }
 }
 
-/// Whether nobody on the way can read or change what is sent to this address: HTTPS, or a loopback address.
+/// Whether no third party can read or change what is sent to this address: HTTPS, or a loopback address.
 pub fn is_private_url(url: &str) -> bool {
     if let Some(rest) = url.strip_prefix("https://") {
         return !rest.is_empty() && !rest.starts_with('/');

@@ -184,7 +184,7 @@ pub struct SchedulerSettings {
     /// Entries read from a shard's inbox in one call.
     pub inbox_batch: usize,
     /// Microseconds after a commit in which a shard keeps asking for what comes next before its thread sleeps: waking
-    /// takes longer than most turns. 0, or a single core: it sleeps at once.
+    /// takes longer than most turns. 0, or a single core: it sleeps immediately.
     pub spin_us: u64,
     /// Plans, the last changed, whose logs are read at the start for what they teach about agents and planners.
     pub recalled_plans: usize,

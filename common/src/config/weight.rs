@@ -22,7 +22,7 @@ word_enum! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WeightSettings {
-    /// An agent type that nobody registered or serves.
+    /// An agent type that is not registered and has no worker.
     pub unknown_agent: Weight,
     /// An action that its agent type does not have.
     pub unknown_action: Weight,

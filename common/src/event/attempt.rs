@@ -118,7 +118,7 @@ pub struct StepSuspended {
     /// Tokens that the attempt took beside its recorded calls.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
-    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    /// The same tokens, split into those of prompts and of answers, where the worker reported the split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenSplit>,
 }
@@ -182,7 +182,7 @@ pub struct StepDecomposed {
     /// Tokens that the attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
-    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    /// The same tokens, split into those of prompts and of answers, where the worker reported the split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenSplit>,
     /// How long the attempt ran, by the clock of its worker, where start and end are known.
@@ -215,7 +215,7 @@ pub struct StepIterated {
     /// Tokens that the attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
-    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    /// The same tokens, split into those of prompts and of answers, where the worker reported the split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenSplit>,
     /// How long the attempt ran, by the clock of its worker, where start and end are known.
@@ -223,7 +223,7 @@ pub struct StepIterated {
     pub duration_ms: Option<u64>,
 }
 
-/// An undo step is through with one of the iterations or attempts that it undoes, and goes on with the one before it.
+/// An undo step is through with one of the iterations or attempts that it undoes, and continues with the one before it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepUndone {
     /// What its agent gave; none when it failed, or when the condition of the undo step was false.
@@ -238,7 +238,7 @@ pub struct StepUndone {
     /// Tokens that the attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
-    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    /// The same tokens, split into those of prompts and of answers, where the worker reported the split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenSplit>,
     /// How long the attempt ran, by the clock of its worker, where start and end are known.
@@ -265,7 +265,7 @@ pub struct StepRetrying {
     /// Tokens that the failed attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
-    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    /// The same tokens, split into those of prompts and of answers, where the worker reported the split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenSplit>,
     /// How long the attempt ran, by the clock of its worker, where start and end are known.

@@ -26,7 +26,7 @@ pub struct GoalChanged {
     /// The inputs of the goal's context.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub inputs: Map<String, Value>,
-    /// Fields that a model read in the text of the goal and nobody has corrected: `/constraints/budget`.
+    /// Fields that a model read in the text of the goal and no caller has corrected: `/constraints/budget`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<String>,
     /// The model that read them; empty when a person corrected the goal.

@@ -25,7 +25,7 @@ pub struct HookAsked {
 word_enum! {
     /// What the hooks of a point decided.
     HookDecision {
-        /// The plan goes on as if there were no hook.
+        /// The plan continues as if there were no hook.
         Allow = "allow",
         /// The plan, the step, its outputs or the revision is refused.
         Refuse = "refuse",

@@ -24,7 +24,7 @@ pub enum PlanEventKind {
     Change,
     /// Where the plan stands with the constraints and criteria of its goal.
     Contract,
-    /// The plan is stopped, goes on, or gets an event from outside.
+    /// The plan is stopped, continues, or gets an event from outside.
     Control,
     /// The last event of the plan.
     End,
@@ -41,9 +41,9 @@ pub enum StepEventKind {
     Ready,
     /// An attempt begins.
     AttemptBegin,
-    /// An attempt goes on.
+    /// An attempt continues.
     AttemptProgress,
-    /// An attempt ends, and the step goes on.
+    /// An attempt ends, and the step continues.
     AttemptEnd,
     /// The step is final, and so is its attempt, if there is one.
     End,
@@ -66,7 +66,7 @@ impl PlanEvent {
             || matches!(self, Self::Extended(extended) if !extended.open)
     }
 
-    /// Whether nobody waits any longer for what the planners were asked to change.
+    /// Whether the plan no longer waits for what the planners were asked to change.
     pub fn answers_replanning(&self) -> bool {
         self.kind() == PlanEventKind::Replanning
             || matches!(self, Self::PlanningFailed(_) | Self::Revised(_) | Self::Resumed(_))
@@ -151,7 +151,7 @@ impl StepEvent {
         matches!(self, Self::Completed(_)) || matches!(self, Self::Skipped(skipped) if skipped.cause.satisfies())
     }
 
-    /// How the attempt ended, in one word: `completed`, `retrying`, `recalled`; `None` while it goes on.
+    /// How the attempt ended, in one word: `completed`, `retrying`, `recalled`; `None` while it runs.
     pub fn outcome(&self) -> Option<&'static str> {
         self.ends_attempt().then(|| self.type_name().trim_start_matches("step_"))
     }

@@ -1,6 +1,6 @@
 //! The format of the logs, by which builds tell whether they can read each other's plans.
 
-/// The format of the logs that this build writes; builds before it was told have 0.
+/// The format of the logs that this build writes; builds before this number have 0.
 ///
 /// It is raised with each change of `log_format.txt`: a new type of event, field, or word. Schedulers of one format share
 /// the shards; a scheduler of another format waits until they have ended.

@@ -122,7 +122,7 @@ events! {
             weight |taken| taken.id.len();
         /// Nothing new starts until it is resumed.
         Paused(Reason) = "plan_paused": Control;
-        /// It goes on.
+        /// It continues.
         Resumed(Reason) = "plan_resumed": Control;
         /// Schedulers died while they worked on it: it is in quarantine until it is resumed.
         Quarantined(Reason) = "plan_quarantined": Control;
@@ -134,7 +134,7 @@ events! {
         Kept(PlanEnded) = "plan_kept": Control, sample r#"{"status":"completed"}"#;
         /// The plan of a step is kept until this one ends.
         InnerPlanKept(KeptPlan) = "inner_plan_kept": Control, sample r#"{"step":"a","attempt":1}"#;
-        /// The plan of a step that goes on without it is stopped; this one does not end before it.
+        /// The plan of a step that continues without it is stopped; this one does not end before it.
         InnerPlanStopped(KeptPlan) = "inner_plan_stopped": Control, sample r#"{"step":"a","attempt":1}"#;
         /// The kept or stopped plan of a step has undone what it did.
         InnerPlanUndone(UndonePlan) = "inner_plan_undone": Control, sample r#"{"step":"a","attempt":1}"#,

@@ -53,7 +53,7 @@ pub struct ModelAnswered {
     /// Some of it was counted from texts, because a server did not say or a call was cut short.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
-    /// The answer, for a scheduler that has to go on with the planning; none when it holds what looks like a secret, or
+    /// The answer, for a scheduler that has to continue the planning; none when it holds what looks like a secret, or
     /// is very long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Json>,
@@ -143,7 +143,7 @@ pub struct PlanCreated {
     /// More steps are to come: the planner is still writing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
-    /// The plan it goes on from; steps whose results are kept are completed from the beginning.
+    /// The plan it continues from; steps whose results are kept are completed from the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Box<Fork>>,
 }

@@ -87,7 +87,7 @@ pub struct QuestionAnswered {
     pub id: String,
     /// The answer.
     pub answer: Json,
-    /// Nobody answered in time: it is the question's default.
+    /// There was no answer in time: it is the question's default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_default: bool,
     /// Why, in the person's words.

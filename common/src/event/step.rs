@@ -45,7 +45,7 @@ events! {
             weight |decided| decided.reason.len() + json(decided.inputs.as_ref());
         /// It was approved.
         Approved(Reason) = "step_approved": Ready;
-        /// A person is asked something before the step goes on.
+        /// A person is asked something before the step continues.
         QuestionAsked(StepQuestion) = "step_question_asked": Wait, sample r#"{"question":"Which?","due_ms":1}"#,
             weight |asked| asked.question.len();
         /// The question has an answer.
@@ -84,7 +84,7 @@ events! {
             weight |suspended| suspended.bytes();
         /// The outcome of an attempt came by callback; what it means follows.
         CallbackReceived(CallbackReceived) = "callback_received": AttemptProgress, sample r#"{"digest":"d"}"#;
-        /// The person has decided or answered, or nobody did in time: the next attempt goes on.
+        /// The person has decided or answered, or did not in time: the next attempt continues.
         Resumed(StepResumed) = "step_resumed": Ready, sample r#"{"call":{"n":1,"name":"approve"}}"#,
             weight |resumed| resumed.call.bytes();
         /// It waits for a time, or for an event from outside.
@@ -135,7 +135,7 @@ pub struct StepModified {
     pub before: Option<Box<Step>>,
 }
 
-/// A person is asked something before the step goes on.
+/// A person is asked something before the step continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepQuestion {
     /// Filled in.
@@ -193,7 +193,7 @@ pub struct StepCompleted {
     /// Tokens that the attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
-    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    /// The same tokens, split into those of prompts and of answers, where the worker reported the split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenSplit>,
     /// How long the attempt ran, by the clock of its worker, where start and end are known.
@@ -270,7 +270,7 @@ pub struct StepFailed {
     /// Tokens that the failed attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
-    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    /// The same tokens, split into those of prompts and of answers, where the worker reported the split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenSplit>,
     /// How long the attempt ran, by the clock of its worker, where start and end are known.
@@ -285,7 +285,7 @@ impl StepFailed {
     }
 }
 
-/// Why a step is skipped; the reason decides whether its dependents may go on.
+/// Why a step is skipped; the reason decides whether its dependents may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipCause {
@@ -321,7 +321,7 @@ impl StepSkipped {
 /// A step is passed over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepSkipped {
-    /// Why; decides whether its dependents may go on.
+    /// Why; decides whether its dependents may run.
     pub cause: SkipCause,
     /// The same in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -335,7 +335,7 @@ pub struct StepSkipped {
     /// Tokens that the failed attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
-    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    /// The same tokens, split into those of prompts and of answers, where the worker reported the split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenSplit>,
     /// How long the attempt ran, by the clock of its worker, where start and end are known.

@@ -64,7 +64,7 @@ pub enum OnItemFailure {
     /// It fails; nothing new starts.
     #[default]
     Fail,
-    /// The other items go on; the output of this one is `null`.
+    /// The other items continue; the output of this one is `null`.
     Continue,
     /// The same, while no more than so many fail.
     AtMost(u32),

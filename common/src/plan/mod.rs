@@ -49,7 +49,7 @@ pub struct Plan {
     /// When and how it may change while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<RevisionPolicy>,
-    /// Steps whose `on_failure` is `abort` go on as if it were `continue`.
+    /// Steps whose `on_failure` is `abort` behave as if it were `continue`.
     #[serde(skip_serializing_if = "is_default")]
     pub continue_on_failure: bool,
     /// It fails when more steps than that have failed, whatever their `on_failure` says.

@@ -15,7 +15,7 @@ pub enum OnFailure {
     Abort,
     /// The step counts as skipped and satisfies its dependents.
     Skip,
-    /// The step fails, its dependents are skipped, the rest goes on; the plan ends `partial`.
+    /// The step fails, its dependents are skipped, the rest continues; the plan ends `partial`.
     Continue,
     /// A planner is asked for a revision.
     Replan,
@@ -27,7 +27,7 @@ pub enum OnFailure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnPartial {
-    /// The step is completed with incomplete outputs; dependents go on, and the plan ends `partial`.
+    /// The step is completed with incomplete outputs; dependents run, and the plan ends `partial`.
     #[default]
     Continue,
     /// The same, and a planner is asked for a revision.
@@ -173,7 +173,7 @@ pub struct ExecutionPolicy {
     /// Most steps in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// Who does steps for which the planner names nobody.
+    /// The agent type of steps for which the planner names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<AgentType>,
     /// What becomes of the plan when a step fails for good.

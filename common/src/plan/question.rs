@@ -13,7 +13,7 @@ pub struct Question {
     /// JSON Schema of the answer; anything goes without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Json>,
-    /// What counts as the answer when nobody gives one; without it the step, or the revision, fails.
+    /// What counts as the answer when no person gives one; without it the step, or the revision, fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Json>,
     /// How long a person has, in milliseconds.

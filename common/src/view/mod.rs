@@ -41,7 +41,7 @@ pub struct BulkAnswer {
     pub dry_run: bool,
     /// The plans, last changed first.
     pub items: Vec<BulkItem>,
-    /// Pass it as `cursor` to go on; none when no further plans were left to look at.
+    /// Pass it as `cursor` to continue; none when no further plans were left to look at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

@@ -61,7 +61,7 @@ pub struct PlanView {
     /// The verdict on each success criterion of the goal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<CriterionVerdict>,
-    /// The plan that this one goes on from.
+    /// The plan that this one continues from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<PlanId>,
     /// Calls of language models that planning took; none without any.
@@ -147,7 +147,7 @@ pub struct QuestionView {
     /// JSON Schema of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Json>,
-    /// What counts as the answer when nobody gives one.
+    /// What counts as the answer when no person gives one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Json>,
     /// The default counts from then, RFC 3339; without one the step, or the revision, fails.

@@ -61,13 +61,13 @@ pub struct WaitSummary {
 /// A decision that a person is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DecisionView {
-    /// The failed step that it is about, if it says how a plan goes on.
+    /// The failed step that it is about, if it says how a plan continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_step: Option<StepId>,
     /// The default counts from then, RFC 3339; none without a time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<String>,
-    /// What counts when nobody decides in time; none where the agent that asks goes on without it.
+    /// What counts when no person decides in time; none where the agent that asks continues without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<ApprovalDefault>,
 }

@@ -14,7 +14,7 @@ impl PlanState {
         self.awaited_start_ms().filter(|_| self.status == PlanStatus::Paused)
     }
 
-    /// The start of the goal, until the plan has gone on.
+    /// The start of the goal, until the plan has continued.
     fn awaited_start_ms(&self) -> Option<u64> {
         self.accepted.goal.start_at_ms.filter(|_| !self.has_gone_on && self.parent().is_none())
     }

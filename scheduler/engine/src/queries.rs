@@ -174,7 +174,7 @@ impl PlanState {
     }
 
     /// Whether the shell dispatches the step once it is ready; see [`Effect::Ready`](crate::Effect::Ready). The engine
-    /// runs its own steps at once where no limit of the plan makes them wait for others, or the list says whose turn it is.
+    /// runs its own steps immediately where no limit of the plan makes them wait for others, or the list says whose turn it is.
     pub(crate) fn is_offered(&self, i: StepIndex) -> bool {
         match self.plan.definition().strategy {
             Strategy::Sequential => !self.runs_in_engine(i) && self.step_in_turn() == Some(i),

@@ -75,7 +75,7 @@ pub struct PlanState {
     pub(crate) loads: PayloadLoads,
     /// Counts the work of the expressions of a decision.
     pub(crate) meter: WorkMeter,
-    /// Whether it was paused and goes on: its start is no longer awaited.
+    /// Whether it was paused and resumed: its start is no longer awaited.
     pub(crate) has_gone_on: bool,
     /// Events from outside; `None` before the first.
     pub(crate) events: Option<Box<ReceivedEvents>>,

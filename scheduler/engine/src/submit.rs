@@ -93,7 +93,7 @@ fn accept(
     let (longest, is_inside) = (after(start_ms, context.limits.plan_ms_max), submit.parent.is_some());
     let accepted = GoalAccepted {
         plan_id,
-        // What undoes items may go on for longer than the plan around it, which began before.
+        // What undoes items may run for longer than the plan around it, which began before.
         deadline_ms: goal.deadline_ms.map_or(longest, |due_ms| if is_inside { due_ms } else { due_ms.min(longest) }),
         goal,
         submission: submit.submission,

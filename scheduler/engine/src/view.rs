@@ -284,7 +284,7 @@ impl PlanState {
         self.seq != shown.seq
     }
 
-    /// Whether the summary must be written at once: the status or the revision changed, or the plan was created.
+    /// Whether the summary must be written immediately: the status or the revision changed, or the plan was created.
     /// Changes of counts and usage may wait.
     pub fn needs_summary_update(&self, shown: &SummarySnapshot) -> bool {
         (self.status, self.revision, self.origin.created) != (shown.status, shown.revision, shown.planned)

@@ -1,7 +1,7 @@
 //! A document becomes a valid plan: tolerant reading, validation, output schemas. No I/O, no clock.
 //!
 //! ```text
-//! JSON or YAML ─▶ draft (parsed, bounded) ─▶ ValidPlan (or every issue at once) ─▶ RoutedPlan
+//! JSON or YAML ─▶ draft (parsed, bounded) ─▶ ValidPlan (or every issue) ─▶ RoutedPlan
 //! ```
 
 pub mod document;

@@ -160,10 +160,10 @@ impl Calibration {
             high: predicted,
             knot: Knot { predicted, observed, plans },
         };
-        let told = outcomes.iter().map(|o| one(unit(o.predicted), f64::from(u8::from(o.succeeded)), 1.0));
+        let samples = outcomes.iter().map(|o| one(unit(o.predicted), f64::from(u8::from(o.succeeded)), 1.0));
         let grid = (0..PRIOR_PLACES).map(|i| i as f64 / (PRIOR_PLACES - 1) as f64);
         let prior = grid.chain(exact).map(|place| one(place, prior(place), PRIOR / PRIOR_PLACES as f64));
-        let mut points: Vec<ConfidenceBin> = told.chain(prior).collect();
+        let mut points: Vec<ConfidenceBin> = samples.chain(prior).collect();
         points.sort_by(|a, b| a.low.total_cmp(&b.low));
         let mut groups: Vec<ConfidenceBin> = Vec::new();
         for mut group in points {

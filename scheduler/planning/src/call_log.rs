@@ -98,7 +98,7 @@ impl CallLog {
         self.0.recorder.as_ref()?.plan()
     }
 
-    /// Writes down that a planning agent is about to be asked. Returns the number of the call; `None` if nobody waits for
+    /// Writes down that a planning agent is about to be asked. Returns the number of the call; `None` if no plan waits for
     /// it.
     pub(crate) async fn begin_agent(&self, planner: &'static str, action: &str) -> Option<u32> {
         let call = self.next_call(planner);
@@ -164,7 +164,7 @@ impl CallLog {
         lock(&self.0.scopes)
             .last()
             .map(|scope| scope.provenance.to_json(&scope.spend.spent()))
-            .filter(|told| !told.is_null())
+            .filter(|value| !value.is_null())
     }
 
     fn next_call(&self, planner: &'static str) -> u32 {

@@ -222,7 +222,7 @@ impl Fuzzer {
         Ok(())
     }
 
-    /// A text that is cut, which the reader is told, is said to be truncated, and has no step that the whole has not.
+    /// A text that is cut, with this known to the reader, is reported as truncated, and has no step that the whole has not.
     /// A whole that breaks the rules of its notation is held to that only if both are read from the same first step on
     /// without a guess: what stands behind the cut may make another passage or notation the likelier one.
     fn prefix(&mut self, text: &str, whole: &Reading) -> Result<(), String> {
@@ -239,7 +239,7 @@ impl Fuzzer {
         let held = exact || whole.items.first() == cut.items.first() && clear(whole) && clear(&cut);
         let mut items = cut.items.as_slice();
         if let Some((last, before)) = items.split_last() {
-            // Before it is seen what follows, a text or a word may go on behind its quote or its blank.
+            // Before it is seen what follows, a text or a word may continue behind its quote or its blank.
             let is_closed =
                 last.span.slice(text).ends_with(['}', ']', ')']) || last.span.end < text[..at].trim_end().len();
             items = if exact || is_closed { items } else { before };

@@ -184,7 +184,7 @@ mod tests {
             (found("search"), found("gcd"), found("web__search")),
             (Some("web__search"), Some("math.gcd"), Some("web__search"))
         );
-        // Another server, another letter, or two of one name: nobody can tell what is meant.
+        // Another server, another letter, or two of one name: what is meant is ambiguous.
         for name in ["send", "other__search", "searches", "serch", "other.gcd2", "web"] {
             assert_eq!(found(name), None, "{name}");
         }

@@ -241,7 +241,7 @@ impl Router {
         read_lock(&self.registry).has_side_effect(action)
     }
 
-    /// The names of actions nearest to one that nobody has, else the first ones: of an agent type, or of all; at most `most`.
+    /// The names of actions nearest to an unknown one, else the first ones: of an agent type, or of all; at most `most`.
     pub fn near_actions(&self, agent_type: Option<&AgentType>, action: &str, most: usize) -> Vec<String> {
         let registry = read_lock(&self.registry).clone();
         let of_type = |agent: &&Agent| agent_type.is_none_or(|agent_type| agent.agent_type == *agent_type);

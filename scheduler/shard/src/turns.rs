@@ -23,7 +23,7 @@ pub enum TurnInput {
     Due,
     /// A plan that was recovered from its log may start.
     Start(Slot),
-    /// The commit is written. The next input follows at once.
+    /// The commit is written. The next input follows immediately.
     Committed,
 }
 

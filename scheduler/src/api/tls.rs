@@ -90,7 +90,7 @@ impl ApiTls {
         })
     }
 
-    /// Has the files read at once, whenever it is notified.
+    /// Has the files read immediately, whenever it is notified.
     pub(crate) fn reload_requests(&self) -> Arc<Notify> {
         self.asked.clone()
     }

@@ -118,7 +118,7 @@ impl NamespaceLimits {
         }
     }
 
-    /// Wakes a shard when steps of a namespace may go on.
+    /// Wakes a shard when steps of a namespace may continue.
     pub(crate) fn listen(&self, shard: &Arc<Notify>) {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(shard));
     }

@@ -49,7 +49,7 @@ struct Repeats {
 impl Repeats {
     /// Waits if the write is to be sent again; gives the error back if not.
     async fn wait(&mut self, error: BrokerError) -> Result<(), BrokerError> {
-        // Nobody else can take the shard meanwhile, because that is a write, too.
+        // No other scheduler can take the shard meanwhile, because that is a write, too.
         if lacks_replica(&error) && Instant::now() < self.until {
             tokio::time::sleep(REPLICA_WAIT).await;
             return Ok(());

@@ -14,7 +14,7 @@ use super::recover;
 use super::shard_loop::{LoopEnd, ShardLoop};
 use crate::quarantine;
 
-/// Logs of parked plans that are read at once.
+/// Logs of parked plans that are read together.
 const READS_AT_ONCE: usize = 16;
 
 impl ShardLoop {

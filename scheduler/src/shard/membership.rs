@@ -32,7 +32,7 @@ use crate::scheduler::{Scheduler, input_recording};
 /// Messages that wait for a loop.
 const MESSAGES_WAITING: usize = 4_096;
 /// Wait after the first round that failed or followed a lost shard; it doubles up to a quarter of the time between
-/// two heartbeats, so that work goes on soon after the store does.
+/// two heartbeats, so that work continues soon after the store does.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Keeps this scheduler's share of the shards running.
@@ -47,7 +47,7 @@ pub(crate) struct Membership {
     dead: BTreeSet<String>,
     /// The last token under which this process has taken each shard.
     tokens: BTreeMap<ShardId, String>,
-    /// Notified when a loop ends: a lost shard is taken again at once.
+    /// Notified when a loop ends: a lost shard is taken again immediately.
     ended: Arc<Notify>,
     /// Rounds in a row that failed or followed a lost shard.
     failures: u32,
@@ -149,7 +149,7 @@ impl Membership {
         Ok(())
     }
 
-    /// Sends a heartbeat; returns who shares the shards, this scheduler among them. Nobody while schedulers of another build
+    /// Sends a heartbeat; returns who shares the shards, this scheduler among them. None while schedulers of another build
     /// share them: one of the two could not read the logs of the other.
     async fn find_sharing(&mut self) -> Result<Vec<String>, BrokerError> {
         let broker = self.scheduler.broker.as_ref();

@@ -64,7 +64,7 @@ impl OwnershipStatus {
 
     /// Says that the store has lost writes that it had confirmed.
     ///
-    /// - `ms`: those of the last milliseconds before this was found; `None` if nobody knows.
+    /// - `ms`: those of the last milliseconds before this was found; `None` if unknown.
     pub(super) fn report_lost_writes(&self, ms: Option<u64>) {
         let lost = ms.map_or("for how long is unknown".into(), |ms| format!("about {:.1} s", ms as f64 / 1_000.0));
         let text = format!(

@@ -214,7 +214,7 @@ impl ShardLoop {
                 TurnOutput::Renew => match self.scheduler.broker.renew(self.shard, &self.token).await {
                     Ok(true) => {}
                     Ok(false) => return Err(LoopEnd::Lost("another scheduler has taken it".into())),
-                    // Nobody else can take the shard either.
+                    // No other scheduler can take the shard either.
                     Err(error) if lacks_replica(&error) => {}
                     Err(error) => return Err(error.into()),
                 },

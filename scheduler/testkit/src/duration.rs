@@ -38,7 +38,7 @@ impl JsonSchema for TestDuration {
 }
 
 /// A duration for people: `3d 2h`, `1m 5s`, `250ms`; the two largest units.
-pub fn spoken(ms: u64) -> String {
+pub fn duration_text(ms: u64) -> String {
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
     let mut rest = ms;
     let mut parts = Vec::new();
@@ -62,6 +62,9 @@ mod tests {
         assert_eq!(read("\"2 days\"").expect("it is one"), 172_800_000);
         assert_eq!(read("1.5").expect("it is one"), 1_500);
         assert!(read("\"11 parsecs\"").is_err() && read("-1").is_err() && read("\"4000d\"").is_err());
-        assert_eq!((spoken(0), spoken(250), spoken(93_784_005)), ("0ms".into(), "250ms".into(), "1d 2h".into()));
+        assert_eq!(
+            (duration_text(0), duration_text(250), duration_text(93_784_005)),
+            ("0ms".into(), "250ms".into(), "1d 2h".into())
+        );
     }
 }

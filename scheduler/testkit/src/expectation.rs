@@ -5,7 +5,7 @@ use goalmill_common::event::Record;
 use goalmill_common::status::PlanStatus;
 use serde_json::Value;
 
-use crate::duration::spoken;
+use crate::duration::duration_text;
 use crate::run_outcome::RunOutcome;
 use crate::test_file::{ExpectedEvent, RunExpectation};
 use crate::value_match::{first_mismatch, shown};
@@ -78,12 +78,12 @@ fn exceeded(expect: &RunExpectation, outcome: &RunOutcome) -> Vec<String> {
     if let Some(most) = expect.tokens_max.filter(|most| usage.tokens > *most) {
         found.push(format!("the plan took {} tokens, expected at most {most}", usage.tokens));
     }
-    let took = spoken(outcome.duration_ms);
+    let took = duration_text(outcome.duration_ms);
     if let Some(most) = expect.duration_max.filter(|most| outcome.duration_ms > most.0) {
-        found.push(format!("the plan took {took}, expected at most {}", spoken(most.0)));
+        found.push(format!("the plan took {took}, expected at most {}", duration_text(most.0)));
     }
     if let Some(least) = expect.duration_min.filter(|least| outcome.duration_ms < least.0) {
-        found.push(format!("the plan took {took}, expected at least {}", spoken(least.0)));
+        found.push(format!("the plan took {took}, expected at least {}", duration_text(least.0)));
     }
     found
 }

@@ -18,7 +18,7 @@ mod test_run;
 mod value_match;
 
 pub use comparison::{LogDifference, first_difference};
-pub use duration::spoken;
+pub use duration::duration_text;
 pub use expectation::check_expectations;
 pub use mock_agents::MockAgents;
 pub use parse_test_file::{parse_agents, parse_test, parse_test_file};

@@ -161,7 +161,7 @@ impl RecordedPlan {
                 let calls = calls.remove(step).unwrap_or_default();
                 let key = (step.clone(), attempt);
                 // The last iteration of a loop gave outputs, and the loop fails after it.
-                if self.outcomes.get(&key).is_none_or(|told| told.report.what != What::Completed) {
+                if self.outcomes.get(&key).is_none_or(|recorded| recorded.report.what != What::Completed) {
                     self.outcomes.insert(key, AttemptOutcome { calls, delay_ms, ..outcome });
                 }
             }

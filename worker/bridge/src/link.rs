@@ -299,7 +299,7 @@ async fn write_frames(
     }
 }
 
-/// Ends the bridge if the program does not end what it was told to stop.
+/// Ends the bridge if the program does not end what it was asked to stop.
 async fn watch(state: Arc<LinkState>, ended: CancellationToken, slots: u32) {
     let _end = ended.clone().drop_guard();
     let mut ticks = tokio::time::interval(WATCH);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use goalmill_worker::executor::http::{parse_address, parse_headers};
 use serde::Deserialize;
 
-/// A server, and how it is spoken to.
+/// A server, and how it is called.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct McpSettings {

@@ -156,7 +156,7 @@ async fn send(
 #[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
 fn failure_of(error: &ServiceError, timeout: Duration) -> Failure {
     match error {
-        ServiceError::McpError(error) if let Some(told) = rate_limit(error) => told,
+        ServiceError::McpError(error) if let Some(limited) = rate_limit(error) => limited,
         ServiceError::McpError(error) => {
             failure(FailureClass::Permanent, "MCP_REFUSED", format!("the server refused the call: {}", error.message))
         }

@@ -212,7 +212,7 @@ fn class_of(status: ExitStatus) -> (FailureClass, String) {
     }
 }
 
-/// What a program that was killed tells nobody: memory is the usual reason, and the limit of it if there is one.
+/// The likely reason of a killed program: memory is the usual reason, and the limit of it if there is one.
 fn killed_hint(status: ExitStatus) -> String {
     if status.signal() != Some(Signal::KILL.as_raw()) {
         return String::new();

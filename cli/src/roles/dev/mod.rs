@@ -101,7 +101,7 @@ async fn serve(
 ) -> CommandResult {
     let mut exit = Exit::Done;
     if let Some(demo) = args.demo {
-        let told = async {
+        let shown = async {
             match demo {
                 Demo::Trip => session::run(screen, args, client).await,
                 Demo::Story => story::run(screen, args, client).await,
@@ -109,7 +109,7 @@ async fn serve(
             }
         };
         exit = tokio::select! {
-            exit = told => exit?,
+            exit = shown => exit?,
             () = signals.next() => Exit::Interrupted,
         };
         if exit == Exit::Interrupted {

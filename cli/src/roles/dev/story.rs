@@ -67,8 +67,8 @@ pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> CommandRes
         }
         let code = board.failure().map(|failure| failure.code.as_str()).unwrap_or_default();
         if (board.status(), code) != (chapter.status, chapter.code) {
-            let told = format!("the plan should have ended {} {}", chapter.status.as_str(), chapter.code);
-            return Err(Failed::other(told.trim_end()));
+            let message = format!("the plan should have ended {} {}", chapter.status.as_str(), chapter.code);
+            return Err(Failed::other(message.trim_end()));
         }
     }
     Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! The journal file: every write, so that a process can go on where another ended.
+//! The journal file: every write, so that a process can continue where another ended.
 //!
 //! `goalmill journal 2 <format>\n`, then records: length of the body, CRC-32 of these four bytes, CRC-32 of the body
 //! (u32 each, little endian), body. A body is the time of the write in Unix milliseconds and a [`Write`], in

@@ -121,7 +121,7 @@ impl ConsumerGroup {
         self.touch(id, consumer.clone(), now);
     }
 
-    /// Takes up to `limit` entries that nobody touched for `idle_ms`, in the order of their ids.
+    /// Takes up to `limit` entries that no consumer touched for `idle_ms`, in the order of their ids.
     pub(super) fn reclaim(&mut self, consumer: &WorkerId, idle_ms: u64, limit: usize, now: u64) -> Vec<Id> {
         let Some(before) = now.checked_sub(idle_ms) else { return Vec::new() };
         let mut ids: Vec<Id> =

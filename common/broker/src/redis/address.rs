@@ -98,7 +98,7 @@ fn invalid(why: impl Into<String>) -> BrokerError {
     BrokerError::InvalidAddress(format!("{}; {HINT}", why.into()))
 }
 
-/// Small writes go out at once, and a peer that went silent is noticed in about 10 s.
+/// Small writes are sent immediately, and a peer that went silent is noticed in about 10 s.
 fn tcp() -> TcpSettings {
     use std::time::Duration;
     let keepalive =

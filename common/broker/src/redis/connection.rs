@@ -15,7 +15,7 @@ use super::error::to_broker_error;
 
 /// A connection to one primary.
 ///
-/// A former primary goes on answering for seconds, and the writes that it accepts are lost. So a request that is under way when
+/// A former primary continues to answer for seconds, and the writes that it accepts are lost. So a request that is under way when
 /// the primary changes fails like one whose connection broke.
 #[derive(Clone)]
 pub(super) struct Connection {
@@ -85,7 +85,7 @@ impl ConnectionLike for Connection {
 
 async fn ended(switches: &mut Option<watch::Receiver<()>>) {
     match switches {
-        // A sender that is gone means that nobody watches any more, which cannot be while connections are open.
+        // A sender that is gone means that no receiver is left, which cannot be while connections are open.
         Some(switches) => drop(switches.changed().await),
         None => std::future::pending().await,
     }

@@ -41,7 +41,7 @@ pub(super) struct Connections {
     pub(super) instance: OnceLock<String>,
     /// Share of `maxmemory` in use, and when it was read.
     pub(super) memory: Mutex<Option<(Instant, f64)>>,
-    /// Where the search for expired leases goes on.
+    /// Where the search for expired leases continues.
     pub(super) sweeps: Mutex<BTreeMap<AgentType, String>>,
     /// Shows that the schedulers of this process live.
     pub(super) presence: tokio::sync::Mutex<BTreeMap<String, Subscription>>,

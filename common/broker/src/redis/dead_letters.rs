@@ -37,7 +37,7 @@ impl Connections {
         Ok(entries.into_iter().map(|entry| letter(agent_type, entry)).collect())
     }
 
-    /// A letter is one entry of a stream without a group: deleting it upsets nobody's count of what is waiting.
+    /// A letter is one entry of a stream without a group: deleting it changes no count of waiting entries.
     pub(super) async fn discard_dead_letter(&self, agent_type: &AgentType, entry: &EntryId) -> Result<bool> {
         if !is_entry_id(entry) {
             return Ok(false);

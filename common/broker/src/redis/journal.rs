@@ -48,7 +48,7 @@ impl Connections {
         let has_ended =
             summary.get("status").and_then(|word| PlanStatus::parse(word)).is_some_and(PlanStatus::is_final);
         let Some(seq) = summary.get_mut("seq").filter(|_| !has_ended) else { return Ok(summary) };
-        // What is stored of a plan that goes on may be a second old.
+        // What is stored of a plan that continues may be a second old.
         let mut read = cmd("XREVRANGE");
         read.arg(self.keys.events(plan)).arg("+").arg("-").arg("COUNT").arg(1);
         if let Some(last) = reply::entries(self.ask(&read).await?)?.pop() {
@@ -102,7 +102,7 @@ impl Connections {
         Ok(marks)
     }
 
-    /// Removes the marks of plans whose logs go on after them.
+    /// Removes the marks of plans whose logs continue after them.
     async fn drop_outdated(&self, plans: &[PlanId], marks: &mut [Option<(ParkMark, Namespace)>]) -> Result<()> {
         let logs: Vec<String> = plans.iter().map(|plan| self.keys.events(plan)).collect();
         let marked = || logs.iter().zip(marks.iter()).filter_map(|(log, mark)| Some((log, mark.as_ref()?.0.seq)));

@@ -32,7 +32,7 @@ pub(super) struct RedisReader {
     connection: Option<Connection>,
     messages: Option<Subscription>,
     wait: Arc<Wait>,
-    /// Where among the scheduler's own pending submissions to go on; `None` when they are read.
+    /// Where among the scheduler's own pending submissions to continue; `None` when they are read.
     own: Option<EntryId>,
     /// Which agent type is asked first.
     pub(super) turn: usize,

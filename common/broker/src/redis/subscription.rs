@@ -69,7 +69,7 @@ impl Subscription {
         }
     }
 
-    /// Whether the connection has ended, or leads to a former primary: what is published there is heard by nobody.
+    /// Whether the connection has ended, or leads to a former primary: no subscriber receives what is published there.
     pub(super) fn is_broken(&mut self) -> bool {
         self.received().is_err()
     }

@@ -35,7 +35,7 @@ pub(super) struct Claimed {
     pub(super) entries: Vec<Entry>,
     /// Entries that were pending but are gone.
     gone: Vec<EntryId>,
-    /// Where to go on; `0-0` at the end.
+    /// Where to continue; `0-0` at the end.
     next: String,
 }
 
@@ -146,7 +146,7 @@ impl Connections {
         Ok(names.into_iter().map(AgentType::from).collect())
     }
 
-    /// Gives `consumer` at most `limit` entries that nobody touched for `idle_ms`, searching from `start`.
+    /// Gives `consumer` at most `limit` entries that no consumer touched for `idle_ms`, searching from `start`.
     pub(super) async fn claim_idle(
         &self,
         stream: &str,

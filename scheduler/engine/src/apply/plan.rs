@@ -166,7 +166,7 @@ fn decide_hook(state: &mut PlanState, decided: &HookDecided) {
     }
 }
 
-/// Takes verdicts. A model answers for all criteria at once, a person for one after the other.
+/// Takes verdicts. A model answers for all criteria together, a person for one after the other.
 fn judge(state: &mut PlanState, judged: &CriteriaJudged) {
     state.usage.add(judged.usage.cost, judged.usage.tokens);
     state.judging.get_or_insert_default().fold(judged);

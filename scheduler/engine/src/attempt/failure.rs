@@ -156,7 +156,7 @@ impl Turn<'_> {
                 continue;
             }
             if keeps && self.state.has_sub_plan(i) {
-                // What undoes the items of a map that a revision took out goes on, also if it was paused.
+                // What undoes the items of a map that a revision took out continues, also if it was paused.
                 if !is_kept {
                     self.stop_sub_plan(i);
                 } else if self.state.status == PlanStatus::Paused {

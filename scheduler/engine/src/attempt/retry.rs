@@ -35,7 +35,7 @@ impl Turn<'_> {
             return self.lose_attempt(i, failure, spent);
         }
         let waits = failure.class == FailureClass::RateLimited;
-        let failure = if waits { self.wait_as_told(i, failure, spent) } else { Some(failure) };
+        let failure = if waits { self.wait_as_requested(i, failure, spent) } else { Some(failure) };
         let Some(failure) = failure else { return };
         let retry = self.state.plan.step(i).retry;
         let failed = self.state.steps[i].failures() + 1;
@@ -67,7 +67,7 @@ impl Turn<'_> {
     /// waited for too long.
     ///
     /// An agent that asks again and again is asked less and less often, so that the log stays short.
-    fn wait_as_told(&mut self, i: StepIndex, failure: Failure, spent: Spent) -> Option<Failure> {
+    fn wait_as_requested(&mut self, i: StepIndex, failure: Failure, spent: Spent) -> Option<Failure> {
         let ToldToWait { since_ms, times } = ToldToWait::again(self.state.steps[i].told_to_wait(), self.now_ms);
         let least = if failure.retry_after_ms.is_some() { ASKED_AGAIN } else { ASKED_FOR_NO_TIME };
         let asked = failure.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX).max(least.ceiling_ms(times));
@@ -82,7 +82,7 @@ impl Turn<'_> {
         None
     }
 
-    /// Retries a lost attempt at once, until `lost_max` workers were lost with attempts that recorded no new call.
+    /// Retries a lost attempt immediately, until `lost_max` workers were lost with attempts that recorded no new call.
     fn lose_attempt(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
         // No worker had the task, so the step did not cause the loss.
         if failure.code == TASK_MISSING {

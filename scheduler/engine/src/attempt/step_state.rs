@@ -192,8 +192,8 @@ impl StepState {
         let losses = self.losses();
         let details = self.details.get_or_insert_default();
         details.failure = Some(retrying.failure.clone());
-        let told = retrying.told_to_wait.then(|| ToldToWait::again(details.told_to_wait, time_ms));
-        details.told_to_wait = told;
+        let wait = retrying.told_to_wait.then(|| ToldToWait::again(details.told_to_wait, time_ms));
+        details.told_to_wait = wait;
         if retrying.told_to_wait {
             // It uses no retry.
         } else if retrying.failure.class != FailureClass::Lost {

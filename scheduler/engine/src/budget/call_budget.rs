@@ -1,7 +1,7 @@
 //! Budgets of calls: what the calls of an attempt, or a sub-plan, may use up is reserved before they are made.
 //!
 //! Each attempt gets a part of the unused budget with its task, without being asked. A worker that needs more for its
-//! next call ends the attempt (`suspended`), and the step goes on once there is room. So the parts in flight and what
+//! next call ends the attempt (`suspended`), and the step continues once there is room. So the parts in flight and what
 //! was used are never more than the limit, on however many workers the steps run.
 
 use goalmill_common::call::{CallBudget, CallNeeds, SuspendedCall};
@@ -111,7 +111,7 @@ impl PlanState {
         Usage { tokens: taken.tokens.saturating_sub(own.tokens), cost: (taken.cost - own.cost).max(0.0) }
     }
 
-    /// What other steps wanted that waited for the budget, and are ready to go on.
+    /// What other steps wanted that waited for the budget, and are ready to continue.
     fn needs_of_resumed(&self, i: StepIndex) -> impl Iterator<Item = CallNeeds> {
         let is_resumed = move |j: &&StepIndex| **j != i && self.steps[**j].status() == StepStatus::Ready;
         let needs = |j: &StepIndex| self.steps[*j].run().needs();
@@ -192,7 +192,7 @@ impl PlanState {
 }
 
 impl Turn<'_> {
-    /// Ends an attempt whose next call does not fit into what it was given. The step goes on once there is room; it fails
+    /// Ends an attempt whose next call does not fit into what it was given. The step continues once there is room; it fails
     /// when there is nothing more to wait for.
     pub(crate) fn suspend_for_budget(&mut self, i: StepIndex, call: SuspendedCall, worker: WorkerId, spent: Spent) {
         let needs = call.wait.needs.unwrap_or_default();
@@ -207,7 +207,7 @@ impl Turn<'_> {
         self.continue_within_budget();
     }
 
-    /// Lets steps go on that wait for the budget, as far as there is room.
+    /// Lets steps continue that wait for the budget, as far as there is room.
     pub(crate) fn continue_within_budget(&mut self) {
         if self.state.reservations.waiting().is_empty() || !self.is_active() {
             return;

@@ -99,7 +99,7 @@ impl ModelCallLog {
         }
     }
 
-    /// Folds an event of the plan. When planners or a judge have answered, or nobody waits for them any more, calls that are still
+    /// Folds an event of the plan. When planners or a judge have answered, or the plan no longer waits for them, calls that are still
     /// open are lost.
     pub(crate) fn fold(&mut self, event: &PlanEvent) {
         if let PlanEvent::ModelAsked(asked) = event {

@@ -42,7 +42,7 @@ fn taken_inside<P: FamilyPlans>(plans: &P, key: P::Key) -> u32 {
     taken
 }
 
-/// The plans of a family that are in memory: those that may go on when a step of one of them has ended. A plan without a
+/// The plans of a family that are in memory: those that may continue when a step of one of them has ended. A plan without a
 /// plan around or inside it has no family.
 pub fn family_members<P: FamilyPlans>(plans: &P, key: P::Key) -> Vec<P::Key> {
     let state = plans.plan_state(key);

@@ -20,7 +20,7 @@ use crate::graph::StepIndex;
 /// What a piece of work gave.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum GivenOutputs {
-    /// Nobody knows.
+    /// It is unknown.
     Unknown,
     /// The outputs of the step.
     OfStep,
@@ -137,7 +137,7 @@ pub(crate) struct DoneLog {
 }
 
 impl DoneLog {
-    /// A step begins again. Nobody knows what an agent has done that accepted the task and has not called back.
+    /// A step begins again. It is unknown what an agent has done that accepted the task and has not called back.
     pub(crate) fn withdraw(&mut self, i: StepIndex) {
         if let Some(work) = self.work.get_mut(&i) {
             work.settle(true);
@@ -233,7 +233,7 @@ impl PlanState {
         self.done.work.get(&i).is_some_and(|work| work.done().next().is_some())
     }
 
-    /// The steps whose attempts are out are cancelled: nobody knows what they have done.
+    /// The steps whose attempts are out are cancelled: what they have done is unknown.
     pub(crate) fn settle_work(&mut self, is_settled: impl Fn(StepIndex) -> bool) {
         for work in self.done.work.iter_mut().filter(|(i, _)| is_settled(**i)).map(|(_, work)| work) {
             work.settle(true);
@@ -252,7 +252,7 @@ impl PlanState {
         self.plan.step(undo).undoes.as_ref().and_then(|id| self.graph.find(id.as_str()))
     }
 
-    /// What the work gave that an undo step undoes next; none where nobody knows.
+    /// What the work gave that an undo step undoes next; none where it is unknown.
     pub(crate) fn undone_outputs(&self, undo: StepIndex) -> Option<&Json> {
         let target = self.undone_step(undo)?;
         match self.work_to_undo(undo).map(|(_, work)| &work.outputs) {

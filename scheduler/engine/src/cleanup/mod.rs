@@ -88,7 +88,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Lets an undo step go on with the next piece of work that it undoes. Returns whether there is one.
+    /// Lets an undo step continue with the next piece of work that it undoes. Returns whether there is one.
     ///
     /// - `undone`: how it went with the last one.
     fn undo_next(&mut self, i: StepIndex, undone: StepUndone) -> bool {
@@ -216,7 +216,7 @@ pub(crate) fn in_quotes(names: &[String]) -> String {
 }
 
 impl PlanState {
-    /// Clean-up steps that did not succeed, of this plan and of those inside it, as far as these have told.
+    /// Clean-up steps that did not succeed, of this plan and of those inside it, as far as these have reported.
     pub(crate) fn cleanup_not_done(&self) -> Vec<String> {
         let is_open = |i: &&StepIndex| matches!(self.steps[**i].status(), StepStatus::Failed | StepStatus::Cancelled);
         let own = self.graph.cleanup_steps().iter().filter(is_open).map(|i| self.plan.step(*i).id.to_string());

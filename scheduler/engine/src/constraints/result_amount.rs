@@ -1,7 +1,7 @@
 //! The amount of a plan's result: what the thing costs that the plan is about.
 //!
 //! It is no spend of the run: agents report what the run costs, and the outputs of steps say what its result costs. Amounts
-//! that a total was made of are in that total. Of several others nobody knows whether they add up or are alternatives: then
+//! that a total was made of are in that total. Of several others it is unknown whether they add up or are alternatives: then
 //! only what holds either way is said.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,7 @@ struct StepAmount<'s> {
 
 impl PlanState {
     /// What outputs say, in the currency of a constraint: by the expression that the constraint names with `of`, else by the
-    /// amounts of completed steps. `None` if they say nothing, an error if nobody knows what they mean together.
+    /// amounts of completed steps. `None` if they say nothing, an error if their sum is ambiguous.
     ///
     /// - `limit`: several amounts are known well enough if all of them together are within it, or each alone is not.
     pub(crate) fn result_amount(
@@ -116,7 +116,7 @@ impl PlanState {
                 Some(StepAmount { amount, is_total, name, path })
             }
             Value::Object(fields) => amount_of(&outputs, spec, currency, &path).or_else(|| {
-                // Of a plan inside nobody says how the amounts of its steps belong together.
+                // Of a plan inside it is unknown how the amounts of its steps belong together.
                 let mut inside = fields.values().filter(|_| spec.plan.is_some());
                 let found = inside.find_map(|inner| amount_of(inner, spec, currency, &path))?;
                 Some(StepAmount { amount: None, ..found })

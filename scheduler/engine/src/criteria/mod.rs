@@ -1,4 +1,4 @@
-//! Judges the success criteria of a goal: by expressions and steps at once, then by a model or a person.
+//! Judges the success criteria of a goal: by expressions and steps first, then by a model or a person.
 
 pub(crate) mod implied_criteria;
 pub(crate) mod judging;
@@ -275,7 +275,7 @@ impl Turn<'_> {
         Ok(true)
     }
 
-    /// Nobody judged in time: the criteria stay as they are.
+    /// There was no verdict in time: the criteria stay as they are.
     pub(crate) fn end_judgement(&mut self) {
         let reason = "no verdict came in time".to_owned();
         self.emit_plan(PlanEvent::CriteriaJudged(Box::new(CriteriaJudged { reason, ..CriteriaJudged::default() })));

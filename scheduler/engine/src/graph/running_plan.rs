@@ -86,7 +86,7 @@ impl RunningPlan {
         let mut expanded = self.expanded.clone();
         for (i, restarts) in changed {
             let Some(plan) = expanded.remove(&i).and_then(|step| step.plan).filter(|_| !restarts) else { continue };
-            // A step that goes on keeps the plan that the run has put in its place.
+            // A step that continues keeps the plan that the run has put in its place.
             let (before, mut step) = (self.defined(i), definition.steps[i].clone());
             // Logs of earlier builds have the step as it runs.
             if before.for_each.is_some() && step.for_each.is_some() {

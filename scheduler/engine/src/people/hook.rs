@@ -117,7 +117,7 @@ impl Turn<'_> {
     }
 
     /// Asks the hooks about the outputs of a step: of an attempt, the cache, the engine or a sub-plan. Returns them if
-    /// there is nobody to ask.
+    /// there is no hook to ask.
     pub(crate) fn ask_hooks_after(&mut self, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
         if !self.context.hooks.contains(HookPoint::OnStepComplete) {
             return Some(completed);
@@ -189,8 +189,8 @@ impl Turn<'_> {
         let decided = HookDecided { issues, ..recorded(&answer, 0) };
         self.emit_plan(PlanEvent::HookDecided(Box::new(decided)));
         match (answer.point, answer.ruling) {
-            (HookPoint::OnPlanApproved, HookRuling::Approve) => self.approve(spoken(&answer.hook, &answer.reason)),
-            (HookPoint::OnPlanApproved, HookRuling::Refuse) => self.reject(spoken(&answer.hook, &answer.reason)),
+            (HookPoint::OnPlanApproved, HookRuling::Approve) => self.approve(ruling_text(&answer.hook, &answer.reason)),
+            (HookPoint::OnPlanApproved, HookRuling::Refuse) => self.reject(ruling_text(&answer.hook, &answer.reason)),
             // A person decides.
             (HookPoint::OnPlanApproved, _) => {}
             (_, HookRuling::Refuse) => self.fail_plan(refused(&answer.hook, &answer.reason)),
@@ -252,7 +252,7 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::HookDecided(Box::new(recorded(&answer, 0))));
         if answer.ruling == HookRuling::Refuse {
             return self.revised(crate::PlanAnswer::Failed {
-                reason: spoken(&answer.hook, &answer.reason),
+                reason: ruling_text(&answer.hook, &answer.reason),
                 issues: Vec::new(),
                 provenance: None,
             });
@@ -318,11 +318,11 @@ fn recorded(answer: &HookAnswer, due_ms: u64) -> HookDecided {
 }
 
 fn refused(hook: &str, reason: &str) -> Failure {
-    Failure::new(FailureClass::Permanent, HOOK_REFUSED, spoken(hook, reason))
+    Failure::new(FailureClass::Permanent, HOOK_REFUSED, ruling_text(hook, reason))
 }
 
 /// A hook's reason with its name.
-fn spoken(hook: &str, reason: &str) -> String {
+fn ruling_text(hook: &str, reason: &str) -> String {
     let reason = bounded(reason);
     if reason.is_empty() { format!("hook `{hook}`") } else { format!("hook `{hook}`: {reason}") }
 }

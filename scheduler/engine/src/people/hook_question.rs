@@ -17,7 +17,7 @@ pub struct HookQuestion {
     pub id: String,
     pub point: HookPoint,
     pub step: Option<StepId>,
-    /// What the hook is told.
+    /// The facts that the hook gets.
     pub data: Json,
 }
 

@@ -70,7 +70,7 @@ impl Turn<'_> {
         self.emit_step(i, StepEvent::Approved(Reason::boxed(reason)));
     }
 
-    /// Rejects the step, or the call that waits for approval: its agent goes on without it.
+    /// Rejects the step, or the call that waits for approval: its agent continues without it.
     pub(crate) fn reject_step(&mut self, i: StepIndex, reason: &str) {
         if let Some(call) = self.waiting_call(i) {
             return self.resume_call(i, call, &json!({"approved": false, "reason": reason}), false, Usage::default());
@@ -191,7 +191,7 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::QuestionAnswered(Box::new(answered)));
     }
 
-    /// Applies the default of a step's question that nobody answered in time.
+    /// Applies the default of a step's question that was not answered in time.
     pub(crate) fn answer_step_by_default(&mut self, i: StepIndex) {
         let default = self.state.plan.step(i).ask.as_ref().and_then(|ask| ask.default.clone());
         match default {
@@ -203,7 +203,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Applies the default of a planner's question that nobody answered in time.
+    /// Applies the default of a planner's question that was not answered in time.
     pub(crate) fn answer_plan_by_default(&mut self) {
         let Some(asked) = self.state.waiting.asked().cloned() else { return };
         match asked.question.default {

@@ -1,4 +1,4 @@
-//! Records a revision as events, and lets the plan go on.
+//! Records a revision as events, and lets the plan continue.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ impl Turn<'_> {
     /// Withdraws attempts whose work is no longer needed.
     fn withdraw_attempts(&mut self, delta: &Delta) {
         let gone = delta.removed.iter().chain(delta.skipped.keys()).chain(&delta.restarted);
-        // A step that is changed while a call of it waits must not go on with what the call gives.
+        // A step that is changed while a call of it waits must not continue with what the call gives.
         let waits = |i: &StepIndex| self.status_of(*i) == StepStatus::Retrying && self.waiting_call(*i).is_some();
         let changed = delta.modified.keys().copied().filter(&waits);
         let is_there = |i: &StepIndex| self.status_of(*i).is_in_flight() || waits(i);

@@ -99,19 +99,19 @@ impl Turn<'_> {
         // It is validated in the loop of the shard.
         let schemas_bytes_max = limits.schemas_bytes_max.min(SCHEMA_BYTES_MAX);
         let limits = Limits { schemas_bytes_max, ..limits.inside(self.state.depth() + 1) };
-        let told = |issues: &[Issue]| {
+        let issues_text = |issues: &[Issue]| {
             let words: Vec<String> =
                 issues.iter().map(|i| format!("{} at {}: {}", i.code, i.pointer, i.detail)).collect();
             invalid(format!("the sub-plan of the agent is invalid: {}", words.join("; ")))
         };
-        let valid = validate::validate_plan(&json.value(), &limits).map_err(|issues| told(&issues))?;
+        let valid = validate::validate_plan(&json.value(), &limits).map_err(|issues| issues_text(&issues))?;
         let agent_type = &self.state.plan.step(i).agent_type;
         let mut plan = valid.into_plan();
         streaming::route_to(&mut plan, agent_type);
         if let Some(refusal) = self.context.cards.refusal_of_plan(&plan) {
             return Err(invalid(format!("the sub-plan of the agent is invalid: {}", refusal.message)));
         }
-        validate::permit_all(&mut plan, &self.context.policy).map_err(|issues| told(&issues))?;
+        validate::permit_all(&mut plan, &self.context.policy).map_err(|issues| issues_text(&issues))?;
         Ok(Some(plan))
     }
 

@@ -30,7 +30,7 @@ const UNDO_ON: [UndoOn; 2] = [UndoOn::Failed, UndoOn::Cancelled];
 const SHOWN_CHARS: usize = 80;
 
 impl Turn<'_> {
-    /// Puts the plan of its items in the place of a map. Returns whether the step goes on as a `plan` step: it does not
+    /// Puts the plan of its items in the place of a map. Returns whether the step continues as a `plan` step: it does not
     /// when it waits for payloads, failed, or has no items.
     pub(crate) fn expand(&mut self, i: StepIndex) -> bool {
         let Some(map) = self.state.plan.step(i).for_each.clone() else { return true };

@@ -209,7 +209,7 @@ impl FamilyQueue {
         Some(FamilyCommand::Decide { key, command: Command::Verb(Verb::Cancel { reason }) })
     }
 
-    /// Ends a kept plan. One that cannot be found undoes nothing, and the plan around it goes on.
+    /// Ends a kept plan. One that cannot be found undoes nothing, and the plan around it continues.
     fn end_kept<P: FamilyPlans>(
         &mut self,
         plans: &P,

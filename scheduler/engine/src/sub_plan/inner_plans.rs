@@ -16,7 +16,7 @@ pub(crate) struct InnerPlans {
     in_flight: u32,
     /// Attempts of steps whose plans are kept, in their order.
     kept: BTreeMap<StepIndex, Vec<u32>>,
-    /// Attempts of steps that go on without their plans, which are stopped and have not ended.
+    /// Attempts of steps that continue without their plans, which are stopped and have not ended.
     stopped: BTreeSet<(StepIndex, u32)>,
     /// Steps whose kept plans have undone what they did.
     undone: BTreeSet<StepIndex>,
@@ -58,7 +58,7 @@ impl InnerPlans {
         self.kept.entry(i).or_default().push(attempt);
     }
 
-    /// The plan of an attempt is stopped, and its step goes on without it.
+    /// The plan of an attempt is stopped, and its step continues without it.
     pub(crate) fn stop(&mut self, i: StepIndex, attempt: u32) {
         self.stopped.insert((i, attempt));
     }

@@ -1,6 +1,6 @@
 //! Kept plans: a plan inside another one whose work is done, and may be undone for as long as the plan around it runs.
 //!
-//! The step that holds it goes on with the outputs at once. The plan itself ends with the plan around it: completed when
+//! The step that holds it continues immediately with the outputs. The plan itself ends with the plan around it: completed when
 //! that one releases it, or through its own clean-up, at the place of its step among what the plan around it undoes.
 
 use goalmill_common::event::{KeptPlan, PlanEnded, PlanEvent, UndonePlan};
@@ -60,7 +60,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Stops the plan of a step that goes on without it.
+    /// Stops the plan of a step that continues without it.
     pub(crate) fn leave_sub_plan(&mut self, i: StepIndex) {
         let (step, attempt) = (self.id_of(i), self.state.steps[i].attempt());
         self.stop_sub_plan(i);
@@ -74,7 +74,7 @@ impl Turn<'_> {
         self.requests.push(FamilyRequest::EndKept { plan, parent, fate });
     }
 
-    /// A kept or stopped plan has undone what it did. The clean-up goes on.
+    /// A kept or stopped plan has undone what it did. The clean-up continues.
     pub(crate) fn kept_plan_ended(&mut self, i: StepIndex, attempt: u32, end: SubPlanEnd) {
         let usage = end.usage.bounded();
         let undone = UndonePlan {

@@ -114,7 +114,7 @@ impl Turn<'_> {
     /// The time limit of a sub-plan: the step's `timeout`, and the plan's deadline.
     fn sub_plan_due(&self, i: StepIndex) -> u64 {
         let spec = self.state.plan.step(i);
-        // What undoes the items of a map that a revision took out may go on after the deadline.
+        // What undoes the items of a map that a revision took out may continue after the deadline.
         let longer_ms = if spec.undoes.is_some() { self.context.limits.cleanup_ms } else { 0 };
         let (timeout_ms, most) = (spec.timeout_ms, self.state.end_due_ms().saturating_add(longer_ms));
         let due_ms = timeout_ms.map_or(most, |timeout_ms| self.after(timeout_ms).min(most));

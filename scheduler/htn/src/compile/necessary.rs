@@ -26,7 +26,7 @@ enum Pattern {
 /// What a task may make true (or not): predicate, arguments, which.
 type Touches = BTreeSet<(u32, Vec<Pattern>, bool)>;
 
-/// Patterns of one task; past that many, arguments are told by their sorts only.
+/// Patterns of one task; past that many, arguments are distinguished by their sorts only.
 const PATTERNS_MAX: usize = 64;
 
 pub(super) fn pull_up(compiled: &mut CompiledProblem) {

@@ -171,7 +171,7 @@ pub(super) fn to_plan(
     }
 }
 
-/// Whether failed steps let the plan go on: then their share alone asks for a revision.
+/// Whether failed steps let the plan continue: then their share alone asks for a revision.
 pub(super) fn continues(fields: &Map<String, Value>) -> bool {
     fields.iter().any(|(key, value)| plan_field(key) == Some("continue_on_failure") && *value == Value::Bool(true))
 }

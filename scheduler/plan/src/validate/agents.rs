@@ -25,7 +25,7 @@ pub(super) fn check_agents(
     plan_inputs::check_sub_plans(context, plan, origins);
     let Some(rules) = context.rules else { return };
     if let Some(catalogue) = rules.catalogue {
-        let check = Check { context, rules, catalogue, told: RefCell::default(), offered: RefCell::default() };
+        let check = Check { context, rules, catalogue, reported: RefCell::default(), offered: RefCell::default() };
         for (step, origin) in plan.steps.iter().zip(origins).filter(|(step, _)| !step.kind.is_inline()) {
             check.step(step, origin);
             check.fallback(step, origin);
@@ -41,7 +41,7 @@ pub(super) fn check_agents(
 
 /// Warns of agent types without a live worker, each once: all that is looked at where there is no catalogue.
 fn warn_of_unserved(context: &ValidationContext<'_>, live: &BTreeSet<AgentType>, plan: &Plan, origins: &[Origin<'_>]) {
-    let mut told: HashSet<&AgentType> = HashSet::default();
+    let mut reported: HashSet<&AgentType> = HashSet::default();
     let mut before: Option<&AgentType> = None;
     for (step, origin) in plan.steps.iter().zip(origins) {
         if step.kind.is_inline() || step.kind == StepKind::Plan || step.plan.is_some() {
@@ -54,7 +54,7 @@ fn warn_of_unserved(context: &ValidationContext<'_>, live: &BTreeSet<AgentType>,
             if before == Some(agent_type)
                 || agent_type.is_open()
                 || live.contains(agent_type)
-                || !told.insert(agent_type)
+                || !reported.insert(agent_type)
             {
                 continue;
             }
@@ -79,8 +79,8 @@ struct Check<'a, 'l> {
     context: &'a ValidationContext<'l>,
     rules: &'a Rules<'a>,
     catalogue: &'a Catalogue,
-    /// Agent types that were told of.
-    told: RefCell<BTreeSet<String>>,
+    /// Agent types that were reported.
+    reported: RefCell<BTreeSet<String>>,
     /// Actions that somebody has, of steps that ask for any agent.
     offered: RefCell<HashSet<&'a str>>,
 }
@@ -132,7 +132,7 @@ impl<'a> Check<'a, '_> {
             return;
         }
         // An error has to be repaired at each place; of a warning, once is enough.
-        if !self.told.borrow_mut().insert(agent_type.as_str().to_owned()) && !is_unknown_error {
+        if !self.reported.borrow_mut().insert(agent_type.as_str().to_owned()) && !is_unknown_error {
             return;
         }
         if is_idle {

@@ -96,14 +96,14 @@ fn infer_dependencies(
     plan: &Plan,
     queries: Vec<ReachabilityQuery>,
 ) -> (Vec<ReachabilityQuery>, Vec<ReachabilityQuery>) {
-    let told: BTreeSet<(u32, u32)> =
+    let reported: BTreeSet<(u32, u32)> =
         queries.iter().filter(|query| !query.reads_outputs).map(|query| (query.step, query.target)).collect();
     queries.into_iter().partition(|query| {
         let step = &plan.steps[query.step as usize];
         let target = &plan.steps[query.target as usize];
         step.join == Join::All
             && step.is_cleanup() == target.is_cleanup()
-            && !told.contains(&(query.step, query.target))
+            && !reported.contains(&(query.step, query.target))
     })
 }
 

@@ -47,7 +47,7 @@ pub(super) fn check_inputs(
     }
 }
 
-/// The one ability that will do the step; none when nobody can say.
+/// The one ability that will do the step; none when it is unknown.
 pub(super) fn action_entry<'c>(catalogue: &'c Catalogue, step: &Step) -> Option<&'c ActionEntry> {
     let mut found = catalogue.find(step.agent_type.as_str(), &step.action);
     if found.len() == 1 { found.pop() } else { None }

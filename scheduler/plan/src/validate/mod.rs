@@ -1,6 +1,6 @@
 //! Validates documents of plans and goals, in any accepted spelling.
 //!
-//! The result is one canonical plan, or all issues at once, each with a JSON Pointer into the document and a hint.
+//! The result is one canonical plan, or all issues, each with a JSON Pointer into the document and a hint.
 //! Every plan that runs has passed through here.
 
 mod agents;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::document::{DocumentPath, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
 
-/// How long outputs are kept for others unless told, in milliseconds.
+/// How long outputs are kept for others by default, in milliseconds.
 const CACHE_TTL_MS: u64 = 3_600_000;
 /// Longest time that outputs are kept for others, in milliseconds.
 const CACHE_TTL_MS_MAX: u64 = 30 * 24 * 3_600_000;

@@ -129,7 +129,7 @@ fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step,
     Some((undo, origin))
 }
 
-/// A question whose answer is the outputs of the step needs no worker: nobody is looked for.
+/// A question whose answer is the outputs of the step needs no worker: no agent type is chosen.
 fn answered_by_person(fields: &Fields<'_, '_>, step: &mut Step) {
     let is_whole = step.ask.as_ref().is_some_and(|question| question.into.is_none());
     if !is_whole {

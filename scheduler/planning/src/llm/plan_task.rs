@@ -391,7 +391,7 @@ impl PlanTask<'_> {
     }
 }
 
-/// Whether plans that hold are looked at once more. A part of a plan cannot reach the goal.
+/// Whether valid plans are reviewed. A part of a plan cannot reach the goal.
 pub fn is_reviewed(settings: &LlmSettings) -> bool {
     settings.review && settings.strategy != PlanningStrategy::Iterative
 }

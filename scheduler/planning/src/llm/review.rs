@@ -87,9 +87,9 @@ fn rank(findings: Option<&[Finding]>) -> (usize, bool) {
 
 /// A warning of validation that a model gets: a plan with a map is shorter, and steps that run cannot become one.
 fn advice(task: &PlanTask<'_>, good: &ValidDraft) -> Vec<Issue> {
-    let is_told = |issue: &&Issue| issue.code == "UNROLLED_STEPS" && !issue.pointer.contains("/plan/");
+    let is_unrolled = |issue: &&Issue| issue.code == "UNROLLED_STEPS" && !issue.pointer.contains("/plan/");
     let warnings = good.valid.warnings().iter().filter(|_| task.frozen.is_empty());
-    warnings.filter(is_told).cloned().collect()
+    warnings.filter(is_unrolled).cloned().collect()
 }
 
 /// Criticises what a review calls an error, and steps that could be a map. What comes of that is not reviewed again; when
@@ -184,15 +184,19 @@ fn parse_findings(
     round.syntax_repairs = reading.edits;
     let list = if let Value::Object(mut map) = value { map.remove("findings") } else { Some(value) };
     let Some(Value::Array(list)) = list else { return Err("it has no list of `findings`".into()) };
-    let findings: Vec<Finding> =
-        list.iter().filter_map(Value::as_object).filter_map(|told| finding(told, steps)).take(FINDINGS_MAX).collect();
+    let findings: Vec<Finding> = list
+        .iter()
+        .filter_map(Value::as_object)
+        .filter_map(|stated| finding(stated, steps))
+        .take(FINDINGS_MAX)
+        .collect();
     round.issues = findings.iter().map(|finding| finding.issue(finding.at)).collect();
     Ok(findings)
 }
 
 /// - `steps`: of the plan; a finding about none of them is about the whole.
-fn finding(told: &Map<String, Value>, steps: &[Step]) -> Option<Finding> {
-    let text = |key: &str| told.get(key).and_then(Value::as_str).unwrap_or_default().trim();
+fn finding(stated: &Map<String, Value>, steps: &[Step]) -> Option<Finding> {
+    let text = |key: &str| stated.get(key).and_then(Value::as_str).unwrap_or_default().trim();
     let reason: String = text("reason").chars().take(REASON_CHARS_MAX).collect();
     let at = steps.iter().position(|step| step.id.as_str() == text("step"));
     (!reason.is_empty()).then(|| Finding { at, is_error: text("severity").eq_ignore_ascii_case("error"), reason })

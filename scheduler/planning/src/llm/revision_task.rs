@@ -144,11 +144,11 @@ impl GenerationTask for RevisionTask<'_> {
     }
 
     fn critique(&self, draft: &Value, issues: &[Issue], note: Option<&str>) -> Result<Prompt, PromptError> {
-        let told: Vec<Value> = issues
+        let listed: Vec<Value> = issues
             .iter()
             .map(|issue| json!({"place": issue.pointer, "detail": issue.detail, "hint": issue.hint}))
             .collect();
-        let context = json!({"whole": true, "features": features::lines(&self.features()), "wrong": draft.to_string(), "issues": told, "note": note,
+        let context = json!({"whole": true, "features": features::lines(&self.features()), "wrong": draft.to_string(), "issues": listed, "note": note,
                              "agents": self.shortlist.context(),
                              "stored_plans": self.request.terms.stored_plans.context(), "goal": goal_context(&self.request.situation.goal)});
         self.deps.prompts.render("critique", &context)

@@ -37,7 +37,7 @@ pub struct RevisionRules<'a> {
 }
 
 impl Pipeline {
-    /// The first proposal that holds. What was wrong with those before it is told to the next planner, by
+    /// The first proposal that holds. The issues of those before it are given to the next planner, by
     /// `situation.refused`; what they took is added up in the one that is taken.
     pub async fn revise(
         &self,

@@ -61,10 +61,10 @@ fn open(work: &mut RepairContext<'_>, at: &str) {
 /// Names the statuses as they are called.
 fn rename(work: &mut RepairContext<'_>, at: &str) {
     let Some(words) = work.draft.pointer(at) else { return };
-    let is_told = |word: &Value| word.as_str().is_some_and(|word| STATUSES.iter().any(|(status, _)| *status == word));
+    let is_status = |word: &Value| word.as_str().is_some_and(|word| STATUSES.iter().any(|(status, _)| *status == word));
     let is_right = match words {
-        Value::Array(items) => items.iter().all(is_told),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => is_told(words),
+        Value::Array(items) => items.iter().all(is_status),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => is_status(words),
     };
     if let Some(statuses) = statuses(words).filter(|_| !is_right) {
         work.replace(at, json!(statuses), "STATUS_RENAMED", "another word for a status of a step".to_owned());

@@ -192,9 +192,9 @@ fn meaning(work: &RepairContext<'_>, step: usize, name: &str) -> Meaning {
 /// The words that distinguish the value.
 fn distinctive_words(name: &str) -> Vec<String> {
     let all = words(name);
-    let told: Vec<String> =
+    let distinct: Vec<String> =
         all.iter().filter(|word| !PASSED.contains(&word.as_str()) && *word != "s").cloned().collect();
-    if told.is_empty() { all } else { told }
+    if distinct.is_empty() { all } else { distinct }
 }
 
 /// `Meeting Room ID` is the output `id` of `book_meeting_room`: its words are words of the action, then of the output.

@@ -94,10 +94,10 @@ const EVERY_WAY: &[StrategyFn] = &[
 
 /// What is tried after a failure that may pass, or a loss: what its agent wants comes after another agent.
 const AGENT_FAILED: &[StrategyFn] = &[
-    restructure::decompose_as_told,
+    restructure::decompose_as_suggested,
     other_agent::other,
     other_inputs::suggested,
-    other_inputs::wider_as_told,
+    other_inputs::wider_as_suggested,
     other_inputs::recover,
     restructure::skip,
     restructure::ask,
@@ -105,12 +105,12 @@ const AGENT_FAILED: &[StrategyFn] = &[
 
 /// What is tried after any other failure.
 const STEP_FAILED: &[StrategyFn] = &[
-    restructure::decompose_as_told,
+    restructure::decompose_as_suggested,
     other_inputs::suggested,
-    other_inputs::wider_as_told,
+    other_inputs::wider_as_suggested,
     other_inputs::recover,
     other_agent::other,
-    restructure::ask_budget_as_told,
+    restructure::ask_budget_as_suggested,
     restructure::skip,
     restructure::ask,
 ];
@@ -147,7 +147,7 @@ fn ways(case: &ReplanCase<'_>) -> &'static [StrategyFn] {
         Trigger::NewInformation | Trigger::PartialSuccess => &[other_inputs::informed, restructure::as_suggested],
         Trigger::BudgetLow => &[restructure::save],
         Trigger::FailureRate => &[other_agent::others],
-        Trigger::UserRequest => &[restructure::as_told],
+        Trigger::UserRequest => &[restructure::as_requested],
         Trigger::IncompletePlan
         | Trigger::CriterionUnmet
         | Trigger::PhaseCheckpoint

@@ -30,7 +30,7 @@ pub(super) fn suggested(case: &ReplanCase<'_>) -> Option<Proposal> {
 }
 
 /// The same, where the failure says that there is nothing to be had.
-pub(super) fn wider_as_told(case: &ReplanCase<'_>) -> Option<Proposal> {
+pub(super) fn wider_as_suggested(case: &ReplanCase<'_>) -> Option<Proposal> {
     (case.cause() == Some(FailureCategory::NoResult)).then(|| wider(case))?
 }
 

@@ -114,7 +114,7 @@ impl<'a> ReplanCase<'a> {
 
     /// What the step's report suggested in words, the most urgent first.
     pub(super) fn suggested(&self) -> Vec<SuggestedAdjustment> {
-        let listed = self.suggestions().and_then(|told| told.get("suggested_adjustments").cloned());
+        let listed = self.suggestions().and_then(|given| given.get("suggested_adjustments").cloned());
         listed.and_then(|listed| serde_json::from_value(listed).ok()).unwrap_or_default()
     }
 
@@ -163,7 +163,7 @@ impl<'a> ReplanCase<'a> {
     }
 }
 
-/// Whether `text` names `word` and does not go on with a letter of another name.
+/// Whether `text` names `word` and does not continue with a letter of another name.
 fn names(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let next = text[at + word.len()..].chars().next();

@@ -20,7 +20,7 @@ pub(super) fn decompose(case: &ReplanCase<'_>) -> Option<Proposal> {
 }
 
 /// The same, where the failure or its agent says that the step is too complex.
-pub(super) fn decompose_as_told(case: &ReplanCase<'_>) -> Option<Proposal> {
+pub(super) fn decompose_as_suggested(case: &ReplanCase<'_>) -> Option<Proposal> {
     (case.cause() == Some(FailureCategory::TooComplex)).then(|| decompose(case))?
 }
 
@@ -63,7 +63,7 @@ pub(super) fn save(case: &ReplanCase<'_>) -> Option<Proposal> {
     (!changes.is_empty()).then(|| proposal(RevisionStrategy::SkipAndContinue, changes, summary))
 }
 
-/// Asks a person how to go on, where the plan's policy has people in the loop.
+/// Asks a person how to continue, where the plan's policy has people in the loop.
 pub(super) fn ask(case: &ReplanCase<'_>) -> Option<Proposal> {
     let step = case.step()?;
     case.situation.plan.revision.as_ref().and_then(|policy| policy.approve)?;
@@ -81,7 +81,7 @@ pub(super) fn ask_budget(case: &ReplanCase<'_>) -> Option<Proposal> {
 }
 
 /// The same, where the failure says that too much would be spent.
-pub(super) fn ask_budget_as_told(case: &ReplanCase<'_>) -> Option<Proposal> {
+pub(super) fn ask_budget_as_suggested(case: &ReplanCase<'_>) -> Option<Proposal> {
     (case.cause() == Some(FailureCategory::OverLimit)).then(|| ask_budget(case))?
 }
 
@@ -139,7 +139,7 @@ pub(super) fn plan_again(case: &ReplanCase<'_>) -> Option<Proposal> {
 }
 
 /// What a person wants, where the hint names a step to be left out or to be decomposed, or an agent type for it.
-pub(super) fn as_told(case: &ReplanCase<'_>) -> Option<Proposal> {
+pub(super) fn as_requested(case: &ReplanCase<'_>) -> Option<Proposal> {
     by_words(case, &case.situation.hint, None, "a person wants")
 }
 

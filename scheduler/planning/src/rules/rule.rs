@@ -27,7 +27,7 @@ pub struct Rule {
     /// Facts that the plan wants.
     #[serde(default)]
     pub facts: BTreeMap<String, Want>,
-    /// Who does a step whose agent type nobody serves, if this one is served.
+    /// The agent type of a step whose own one has no worker, if this one has a worker.
     #[serde(default)]
     pub stand_in: Option<AgentType>,
     /// How to know that the goal is reached; lines with an unknown value are left out.
@@ -85,7 +85,7 @@ pub struct Want {
     /// Without it, the rule makes no plan.
     #[serde(default)]
     pub required: bool,
-    /// Taken when the goal does not say; told as assumed.
+    /// Taken when the goal does not say; reported as assumed.
     #[serde(default)]
     pub default: Option<Value>,
 }

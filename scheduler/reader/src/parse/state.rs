@@ -87,7 +87,7 @@ impl ParserState {
         }
     }
 
-    /// To go on with, its work so far set aside.
+    /// To continue with, its work so far set aside.
     pub(crate) fn renewed(mut self) -> Self {
         self.work = 0;
         self

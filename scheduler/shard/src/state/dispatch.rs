@@ -141,7 +141,7 @@ impl ShardState {
         }
     }
 
-    /// A step has ended: steps of its plan may go on, and those of the plans around and inside it.
+    /// A step has ended: steps of its plan may continue, and those of the plans around and inside it.
     pub(super) fn offer_again(&mut self, slot: Slot) {
         self.ready.unpark(slot, true);
         for member in family_members(self, slot) {

@@ -228,7 +228,7 @@ fn a_mark_is_not_written_with_events_that_outdate_it() {
     let mut world = ParkingWorld::of(pause(HOUR_MS));
     world.ask(Verb::Pause { reason: String::new() }).expect("it runs");
     let mark = world.mark.clone();
-    // The mark of the paused plan is due, and the plan goes on in the same turn.
+    // The mark of the paused plan is due, and the plan continues in the same turn.
     for verb in [None, Some(Verb::Resume { reason: String::new() })] {
         if let Some(verb) = verb {
             world

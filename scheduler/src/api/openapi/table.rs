@@ -433,21 +433,21 @@ fn steering() -> Vec<Operation> {
 }
 
 fn step_steering() -> Vec<Operation> {
-    let told = |path, id, summary| {
+    let step_verb = |path, id, summary| {
         post(path, id, summary, steps::act).takes::<steps::StepVerbBody>().gives::<StepView>().refuses(STEER_STEP)
     };
     vec![
-        told(
+        step_verb(
             "/v1/plans/{id}/steps/{step}:retry",
             "retryStep",
             "Makes the next attempt at once, or starts a failed or skipped step again",
         )
         .roles(&[Operator]),
-        told("/v1/plans/{id}/steps/{step}:skip", "skipStep", "Does without the step").roles(&[Operator]),
-        told("/v1/plans/{id}/steps/{step}:complete", "completeStep", "Records what the step gave, by hand")
+        step_verb("/v1/plans/{id}/steps/{step}:skip", "skipStep", "Does without the step").roles(&[Operator]),
+        step_verb("/v1/plans/{id}/steps/{step}:complete", "completeStep", "Records what the step gave, by hand")
             .roles(&[Operator]),
-        told("/v1/plans/{id}/steps/{step}:approve", "approveStep", "Lets the step start").roles(&[Approver]),
-        told("/v1/plans/{id}/steps/{step}:reject", "rejectStep", "Lets the step fail before it starts")
+        step_verb("/v1/plans/{id}/steps/{step}:approve", "approveStep", "Lets the step start").roles(&[Approver]),
+        step_verb("/v1/plans/{id}/steps/{step}:reject", "rejectStep", "Lets the step fail before it starts")
             .roles(&[Approver]),
         post("/v1/plans/{id}/steps/{step}:answer", "answerStep", "Answers what the step asks", steps::act)
             .roles(&[Approver])

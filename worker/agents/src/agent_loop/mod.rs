@@ -318,17 +318,17 @@ impl<'a> AgentLoop<'a> {
         }
         // A text without an answer may be a thought before the next tool call, once.
         self.must_answer = !tool_calls.is_empty() || self.invalid_answers > 1;
-        let told = format!("The answer is not valid: {reason}. Correct it and give the whole answer again.");
-        self.refuse_answer(tool_calls, is_text, &told);
+        let refusal = format!("The answer is not valid: {reason}. Correct it and give the whole answer again.");
+        self.refuse_answer(tool_calls, is_text, &refusal);
         Ok(())
     }
 
     /// Tells the model once that it has not done what its action is for.
     fn request_act(&mut self, tool_calls: &[ToolCall], is_text: bool) {
         self.act = Act::Told;
-        let told = "Nothing was done: no tool that changes something was called successfully. Call the tool that does \
+        let refusal = "Nothing was done: no tool that changes something was called successfully. Call the tool that does \
                     it, then answer. If it cannot or need not be done, say so and why in the answer.";
-        self.refuse_answer(tool_calls, is_text, told);
+        self.refuse_answer(tool_calls, is_text, refusal);
     }
 
     /// Notes whether a call has done something.
@@ -340,15 +340,15 @@ impl<'a> AgentLoop<'a> {
     }
 
     /// Tells the model why its reply is no answer.
-    fn refuse_answer(&mut self, tool_calls: &[ToolCall], is_text: bool, told: &str) {
+    fn refuse_answer(&mut self, tool_calls: &[ToolCall], is_text: bool, refusal: &str) {
         if tool_calls.is_empty() {
-            self.messages.push(Message::user(told.to_owned()));
+            self.messages.push(Message::user(refusal.to_owned()));
             return;
         }
         // Servers require a result for each call.
         for call in tool_calls {
             let is_answer = call.name == FINAL_ANSWER;
-            let reason = if is_answer { told } else { "not run: it came together with an answer" };
+            let reason = if is_answer { refusal } else { "not run: it came together with an answer" };
             self.push_result(call, is_text, self.refuse(call, reason.into()));
         }
     }

@@ -156,10 +156,10 @@ impl AgentTool for SubmitPlan {
     fn plan_call(&self, arguments: &Value) -> Result<PlanCall, String> {
         let limits = Limits { steps_max: self.settings.steps_max, ..Limits::default() };
         if let Err(issues) = validate_plan(arguments, &limits) {
-            let told =
+            let described =
                 |issue: &Issue| format!("{} at `{}`: {}; {}", issue.code, issue.pointer, issue.detail, issue.hint);
-            let told: Vec<String> = issues.iter().take(ISSUES_MAX).map(told).collect();
-            return Err(format!("the plan is not valid: {}", told.join("; ")));
+            let described: Vec<String> = issues.iter().take(ISSUES_MAX).map(described).collect();
+            return Err(format!("the plan is not valid: {}", described.join("; ")));
         }
         let most = self.settings.plans_max;
         if self.submitted.fetch_add(1, Ordering::Relaxed) >= most {

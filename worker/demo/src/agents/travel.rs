@@ -124,8 +124,8 @@ pub(super) fn validate(inputs: &Value, _: u32) -> Worked {
 
 /// The currency of the invented prices: that of the budget, or dollars.
 fn currency(inputs: &Value) -> &str {
-    let told = [&inputs["currency"], &inputs["budget"]["currency"]].into_iter().find_map(Value::as_str);
-    told.filter(|code| code.len() == 3).unwrap_or("USD")
+    let stated = [&inputs["currency"], &inputs["budget"]["currency"]].into_iter().find_map(Value::as_str);
+    stated.filter(|code| code.len() == 3).unwrap_or("USD")
 }
 
 const PARIS: [(&str, Cents); 8] = [

@@ -145,9 +145,9 @@ impl Script {
         let mut script = Self::parse(&text).map_err(failed)?;
         if let Some(replay) = script.replay.take() {
             let path = file.parent().unwrap_or(Path::new("")).join(&replay.file);
-            let told = |e: &dyn std::fmt::Display| failed(format!("`replay.file` `{}`: {e}", path.display()));
-            let rows = std::fs::read_to_string(&path).map_err(|e| told(&e))?;
-            script.answers.extend(replay.answers(&rows).map_err(|e| told(&e))?);
+            let unreadable = |e: &dyn std::fmt::Display| failed(format!("`replay.file` `{}`: {e}", path.display()));
+            let rows = std::fs::read_to_string(&path).map_err(|e| unreadable(&e))?;
+            script.answers.extend(replay.answers(&rows).map_err(|e| unreadable(&e))?);
         }
         Ok(script)
     }

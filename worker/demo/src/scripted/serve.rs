@@ -215,8 +215,8 @@ fn respond(shared: &Arc<Shared>, scripted: &Scripted, asked: &Asked, dialect: Di
     }
     let body = paced(shared, scripted, chunks);
     response.body(body).unwrap_or_else(|error| {
-        let told = format!("the script asks for a response that cannot be: {error}");
-        let mut response = Response::new(Body::from(told));
+        let message = format!("the script asks for a response that cannot be: {error}");
+        let mut response = Response::new(Body::from(message));
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         response
     })

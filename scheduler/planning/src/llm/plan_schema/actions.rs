@@ -144,12 +144,12 @@ pub fn works(agents: &[Agent], plans: &[StoredPlanView]) -> Vec<OfferedAction> {
             });
         }
         for action in &agent.actions {
-            let told = if shared(&action.name) { format!("{name}_{}", action.name) } else { action.name.clone() };
+            let unique = if shared(&action.name) { format!("{name}_{}", action.name) } else { action.name.clone() };
             let outputs = action.outputs.as_ref().map(Json::value).unwrap_or_default();
             works.push(OfferedAction {
                 agent: name.clone(),
                 action: Some(action.name.clone()),
-                suffix: suffix(&told),
+                suffix: suffix(&unique),
                 inputs: usable_schema(action.inputs.as_ref().map(Json::value)),
                 outputs: OutputPaths::declared(&outputs),
                 stored_plan: None,
