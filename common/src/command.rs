@@ -208,6 +208,26 @@ pub struct Submit {
     pub fork: Option<Box<Fork>>,
 }
 
+impl Submit {
+    /// A submission without the optional fields.
+    ///
+    /// - `submission`: its id.
+    /// - `source`: CloudEvents `source`.
+    pub fn new(goal: Goal, plan: Option<Planned>, submission: impl Into<String>, source: impl Into<String>) -> Self {
+        Self {
+            goal,
+            plan,
+            submission: submission.into(),
+            fingerprint: String::new(),
+            entry: None,
+            source: source.into(),
+            parent: None,
+            traceparent: None,
+            fork: None,
+        }
+    }
+}
+
 /// The planner of a plan that came ready-made.
 pub const SUBMITTED: &str = "submitted";
 

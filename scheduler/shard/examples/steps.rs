@@ -64,17 +64,12 @@ fn main() {
 fn submission(plan: usize, steps: usize) -> LoopInput {
     let id = format!("p0-{plan:016}");
     let steps = (0..steps).map(|step| Step::new(format!("s{step}"), "stamp")).collect();
-    let submit = Submit {
-        goal: Goal::default(),
-        plan: Some(Planned::submitted(Plan { steps, ..Plan::default() }, Vec::new(), Vec::new())),
-        submission: id.clone(),
-        fingerprint: String::new(),
-        entry: None,
-        source: "urn:test".into(),
-        parent: None,
-        traceparent: None,
-        fork: None,
-    };
+    let submit = Submit::new(
+        Goal::default(),
+        Some(Planned::submitted(Plan { steps, ..Plan::default() }, Vec::new(), Vec::new())),
+        id.clone(),
+        "urn:test",
+    );
     let verb = Verb::Submit(Box::new(submit));
     let request = Box::new(Request { plan: id.as_str().into(), actor: "test".into(), answer: None, verb });
     LoopInput::Message(ShardMessage::Request { request, reply: None, entry: None, snapshot: None })

@@ -49,17 +49,7 @@ pub fn prepare_submission(
 }
 
 pub(crate) fn submission(goal: Goal, plan: Option<Planned>) -> Submit {
-    Submit {
-        goal,
-        plan,
-        submission: "test".into(),
-        fingerprint: String::new(),
-        entry: None,
-        source: "urn:goalmill:test".into(),
-        parent: None,
-        traceparent: None,
-        fork: None,
-    }
+    Submit::new(goal, plan, "test", "urn:goalmill:test")
 }
 
 /// The goal with a start that is a time.

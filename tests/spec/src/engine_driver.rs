@@ -93,17 +93,12 @@ pub fn drive(plan: &Plan, script: &Script) -> Result<Run, Stopped> {
 
 fn submission(plan: &Plan, script: &Script) -> Submit {
     let deadline_ms = script.deadline_ms.map(|deadline_ms| START_MS + deadline_ms);
-    Submit {
-        goal: Goal { description: "test".into(), deadline_ms, start_in_ms: script.start_ms, ..Goal::default() },
-        plan: Some(Planned::submitted(plan.clone(), Vec::new(), Vec::new())),
-        submission: "test".into(),
-        fingerprint: String::new(),
-        entry: None,
-        source: "urn:goalmill:test".into(),
-        parent: None,
-        traceparent: None,
-        fork: None,
-    }
+    Submit::new(
+        Goal { description: "test".into(), deadline_ms, start_in_ms: script.start_ms, ..Goal::default() },
+        Some(Planned::submitted(plan.clone(), Vec::new(), Vec::new())),
+        "test",
+        "urn:goalmill:test",
+    )
 }
 
 impl Driver<'_> {

@@ -141,17 +141,7 @@ impl World {
             routes: Vec::new(),
             goal: None,
         };
-        let submit = Submit {
-            goal: Goal::default(),
-            plan: Some(planned),
-            submission: name.into(),
-            source: "test".into(),
-            parent: None,
-            traceparent: None,
-            fork: None,
-            fingerprint: String::new(),
-            entry: None,
-        };
+        let submit = Submit::new(Goal::default(), Some(planned), name, "test");
         let id = PlanId::derive(1, &Namespace::default(), name);
         self.ask(&id, None, Verb::Submit(Box::new(submit))).await;
         id

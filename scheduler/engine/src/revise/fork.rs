@@ -66,18 +66,9 @@ pub fn fork(
         routes: Vec::new(),
         goal: None,
     };
-    Ok(Submit {
-        // The deadline and the start of the other plan do not apply.
-        goal: Goal { deadline_ms: None, start_at_ms: None, ..accepted.goal.clone() },
-        plan: Some(planned),
-        submission,
-        fingerprint: String::new(),
-        entry: None,
-        source,
-        parent: None,
-        traceparent: None,
-        fork: Some(Box::new(fork)),
-    })
+    // The deadline and the start of the other plan do not apply.
+    let goal = Goal { deadline_ms: None, start_at_ms: None, ..accepted.goal.clone() };
+    Ok(Submit { fork: Some(Box::new(fork)), ..Submit::new(goal, Some(planned), submission, source) })
 }
 
 impl PlanState {

@@ -310,15 +310,9 @@ impl PlanState {
         });
         let parent = self.as_parent(i);
         let submit = Submit {
-            goal,
-            plan,
-            submission: id.to_string(),
-            fingerprint: String::new(),
-            entry: None,
-            source: format!("urn:goalmill:plan:{}", self.accepted.plan_id),
             parent: Some(parent),
             traceparent: self.accepted.traceparent.clone(),
-            fork: None,
+            ..Submit::new(goal, plan, id.to_string(), format!("urn:goalmill:plan:{}", self.accepted.plan_id))
         };
         FamilyRequest::Start { plan: id, submit: Box::new(submit) }
     }

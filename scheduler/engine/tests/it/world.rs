@@ -508,17 +508,7 @@ fn tell(record: &Record) -> String {
 }
 
 pub fn submission(plan: Option<Plan>) -> Submit {
-    Submit {
-        goal: Goal { description: "test".into(), ..Goal::default() },
-        plan: plan.map(planned),
-        submission: "req-1".into(),
-        fingerprint: String::new(),
-        entry: None,
-        source: "urn:test".into(),
-        parent: None,
-        traceparent: None,
-        fork: None,
-    }
+    Submit::new(Goal { description: "test".into(), ..Goal::default() }, plan.map(planned), "req-1", "urn:test")
 }
 
 pub fn planned(plan: Plan) -> Planned {

@@ -46,17 +46,7 @@ pub(crate) fn empty() -> ShardState {
 
 /// The submission of a plan.
 pub(crate) fn request(id: &str, goal: Goal, plan: Plan) -> Request {
-    let submit = Submit {
-        goal,
-        plan: Some(Planned::submitted(plan, Vec::new(), Vec::new())),
-        submission: id.into(),
-        fingerprint: String::new(),
-        entry: None,
-        source: "urn:test".into(),
-        parent: None,
-        traceparent: None,
-        fork: None,
-    };
+    let submit = Submit::new(goal, Some(Planned::submitted(plan, Vec::new(), Vec::new())), id, "urn:test");
     Request { plan: id.into(), actor: "test".into(), answer: None, verb: Verb::Submit(Box::new(submit)) }
 }
 

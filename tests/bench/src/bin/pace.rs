@@ -46,17 +46,7 @@ fn submit(steps: Vec<Step>) -> (PlanState, Decision) {
         routes: Vec::new(),
         goal: None,
     };
-    let submit = Submit {
-        goal: Goal::default(),
-        plan: Some(plan),
-        submission: "r".into(),
-        fingerprint: String::new(),
-        entry: None,
-        source: "pace".into(),
-        parent: None,
-        traceparent: None,
-        fork: None,
-    };
+    let submit = Submit::new(Goal::default(), Some(plan), "r", "pace");
     let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), salt: "salt".into(), submit };
     goalmill_engine::submit(&context(), envelope(command)).expect("the plan fits")
 }
