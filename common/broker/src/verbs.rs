@@ -21,6 +21,8 @@ type Result<T> = std::result::Result<T, BrokerError>;
 
 /// How long cancelled attempts are stored, in milliseconds: longer than a task may wait for a worker.
 pub(crate) const CANCELLED_MS: u64 = 25 * 3_600_000;
+/// Answers and results are kept for so long, in milliseconds.
+pub(crate) const ANSWERS_MS: u64 = 24 * 3_600_000;
 
 /// A back end. Cheap to share; every method may be called from many tasks concurrently.
 ///

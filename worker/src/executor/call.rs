@@ -10,23 +10,18 @@
 //! and is refused when it is invalid; so is an object with `task_id` and `feedback_type`, a feedback document. Any other
 //! JSON is the outputs. With `answer: raw` all JSON is the outputs.
 
-use std::collections::BTreeMap;
-
 use goalmill_common::callback::TaskCallback;
-use goalmill_common::error_body::{clean_text, quote_beginning};
+use goalmill_common::error_body::quote_beginning;
 use goalmill_common::failure::{ERRORS_MAX, Failure, FailureClass, FailureEffect, read_effect};
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits::COST_MAX;
 use goalmill_common::task::Task;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::ExecutionResult;
+use super::answer_fields::{Fields, RAW, clip, field, invalid};
 use super::feedback::{is_feedback, parse_feedback};
-
-/// Characters of an agent's message that are kept.
-const MESSAGE_CHARS_MAX: usize = 500;
 
 #[derive(Serialize)]
 struct Call<'a> {
@@ -123,9 +118,6 @@ pub(crate) fn parse_error(bytes: &[u8], form: AnswerForm) -> Option<AgentError> 
     Some(error)
 }
 
-/// The fields of an object, unread.
-pub(super) type Fields = BTreeMap<String, Json>;
-
 /// Parses the answer of a successful call.
 ///
 /// - `step`: the step that the agent was asked to run.
@@ -194,19 +186,6 @@ fn into_error(error: AgentError) -> Failure {
     error.into_failure(FailureClass::Permanent, "AGENT_ERROR", "the agent reported an error without a message")
 }
 
-/// How to configure agents without envelopes.
-const RAW: &str = "if this is no envelope, set `answer` to `raw` in the agent's settings";
-
-pub(super) fn field<T: DeserializeOwned>(fields: &mut Fields, name: &str, wanted: &str) -> Result<Option<T>, Failure> {
-    let Some(json) = fields.remove(name) else { return Ok(None) };
-    let wrong = |_| invalid(&format!("is not valid at `/{name}`: it must be {wanted}; {RAW}"));
-    serde_json::from_str(json.text()).map_err(wrong)
-}
-
-pub(super) fn invalid(what: &str) -> Failure {
-    Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the agent's answer {what}"))
-}
-
 /// An answer with nothing in it: the agent may not have done anything.
 fn empty(what: &str) -> Failure {
     let message = format!("the agent's answer {what}: answer with `{{}}` if there are no outputs");
@@ -227,15 +206,6 @@ fn is_code(code: &str) -> bool {
     !code.is_empty()
         && code.len() <= 64
         && code.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-}
-
-/// A foreign text in one short line, without what looks like a credential.
-pub fn clip(text: &str) -> String {
-    let flat = clean_text(text, []);
-    match flat.char_indices().nth(MESSAGE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &flat[..end]),
-        None => flat,
-    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 use tokio_util::sync::CancellationToken;
 
-use super::{AnswerForm, ExecutionResult, Executor, Progress, call};
+use super::{AnswerForm, ExecutionResult, Executor, Progress, call, clip};
 
 /// Bytes of an answer besides the outputs.
 const FRAME_BYTES_MAX: usize = 64 << 10;
@@ -147,7 +147,7 @@ impl Executor for CommandExecutor {
         }
         let (class, code) = class_of(status);
         let said = String::from_utf8_lossy(&tail);
-        let (program, said) = (&self.settings.argv[0], call::clip(&said));
+        let (program, said) = (&self.settings.argv[0], clip(&said));
         let said = if said.is_empty() { said } else { format!(": {said}") };
         let message = format!("`{program}` ended with {status}{}{said}", killed_hint(status));
         Err(match call::parse_error(&answer, self.settings.answer) {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::ExecutionResult;
-use super::call::{Fields, clip, field, invalid};
+use super::answer_fields::{Fields, clip, field, invalid};
 
 /// A feedback document as the envelope of an agent's answer; `None` if the text is no such document.
 pub fn feedback_envelope(text: &[u8]) -> Option<Result<Value, Failure>> {

@@ -35,7 +35,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{AnswerForm, ExecutionResult, Executor, Progress, call};
+use super::{AnswerForm, ExecutionResult, Executor, Progress, call, clip};
 
 /// Redirects that are followed, within one host: to another one the headers would carry secrets.
 const REDIRECTS_MAX: usize = 3;
@@ -203,7 +203,7 @@ fn unreachable(error: &reqwest::Error) -> Failure {
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    let message = format!("the agent cannot be reached: {}", call::clip(&cause.to_string()));
+    let message = format!("the agent cannot be reached: {}", clip(&cause.to_string()));
     let failure = Failure::new(FailureClass::Transient, "HTTP_UNREACHABLE", message);
     // Without a connection nothing was sent.
     if error.is_connect() { failure.without_effect() } else { failure.with_unknown_outcome() }

@@ -32,13 +32,15 @@ pub mod command;
 pub mod http;
 pub mod transform;
 
+mod answer_fields;
 mod call;
 mod calls;
 mod execution_end;
 mod feedback;
 mod recorded_calls;
 
-pub use call::{AnswerForm, clip, parse_answer};
+pub use answer_fields::clip;
+pub use call::{AnswerForm, parse_answer};
 pub use calls::{CallId, CallResult, CallUsage, Calls, IndependentCall, MakeCall, UnrecordedCalls, over_budget};
 pub use execution_end::{ExecutionEnd, check_result};
 pub use feedback::feedback_envelope;

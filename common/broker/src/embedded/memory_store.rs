@@ -29,9 +29,9 @@ pub(super) struct MemoryStore {
     pub(super) schedulers_group: ConsumerGroup,
     pub(super) answers: BTreeMap<String, String>,
     pub(super) cancelled: BTreeMap<AttemptToken, u64>,
-    #[serde(with = "super::record::as_json")]
+    #[serde(with = "as_json")]
     pub(super) agents: BTreeMap<AgentType, Agent>,
-    #[serde(with = "super::record::as_json")]
+    #[serde(with = "as_json")]
     pub(super) workers: BTreeMap<WorkerId, WorkerBeat>,
     pub(super) schedulers: BTreeMap<String, u64>,
     pub(super) blobs: BTreeMap<String, Vec<u8>>,
@@ -269,5 +269,21 @@ impl MemoryStore {
         }
         sort_by_time(&mut entries);
         entries
+    }
+}
+
+/// Stores a value as JSON: its type leaves fields out, which only a format with names can read.
+pub(super) mod as_json {
+    use serde::de::DeserializeOwned;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(in super::super) fn serialize<T: Serialize, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        serde_json::to_string(value).map_err(serde::ser::Error::custom)?.serialize(to)
+    }
+
+    pub(in super::super) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<T, D::Error> {
+        serde_json::from_str(&String::deserialize(from)?).map_err(serde::de::Error::custom)
     }
 }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::wire::InboxStream;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use super::memory_store::MemoryStore;
+use super::memory_store::{MemoryStore, as_json};
 use super::stream::Id;
 use crate::{Claim, Commit, DeadLetter, Install, KeptEvent};
 
@@ -105,22 +105,5 @@ impl Write<'_> {
             Self::KeepEvent(event) => drop(store.keep_event(&event, now)),
             Self::PutBlob(key, bytes, ttl_ms) => store.put_blob(&key, &bytes, ttl_ms, now),
         }
-    }
-}
-
-/// Stores a value as JSON: its type leaves fields out, which only a format with names can read.
-pub(super) mod as_json {
-    use serde::de::DeserializeOwned;
-
-    use super::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(in super::super) fn serialize<T: Serialize, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
-        serde_json::to_string(value).map_err(serde::ser::Error::custom)?.serialize(to)
-    }
-
-    pub(in super::super) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<T, D::Error> {
-        serde_json::from_str(&String::deserialize(from)?).map_err(serde::de::Error::custom)
     }
 }

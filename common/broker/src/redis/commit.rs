@@ -10,7 +10,7 @@ use redis::cmd;
 use super::Result;
 use super::connections::Connections;
 use super::functions::Function;
-use super::submissions::ANSWERS_MS;
+use crate::verbs::ANSWERS_MS;
 use crate::{Activity, BrokerError, Commit, Committed, KeyTypeMismatch, StreamResult};
 
 /// The longest time Redis may keep something, in milliseconds: ten years.

@@ -10,10 +10,9 @@ use super::connections::Connections;
 use super::error::{is_no_group, to_broker_error};
 use super::functions::Function;
 use super::{Result, reply};
+use crate::verbs::ANSWERS_MS;
 use crate::{BrokerError, Entry, RefusedEntry, StreamResult};
 
-/// Answers and results are kept for so long, in milliseconds.
-pub(super) const ANSWERS_MS: u64 = 24 * 3_600_000;
 /// Refused submissions that are listed of a namespace, and for how long, in milliseconds: one week.
 const REFUSED_MAX: usize = 1_000;
 const REFUSED_MS: u64 = 7 * 24 * 3_600_000;

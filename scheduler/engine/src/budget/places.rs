@@ -8,7 +8,7 @@ use goalmill_common::id::PlanId;
 
 use crate::PlanState;
 use crate::graph::StepIndex;
-use crate::sub_plan::family_queue::{FamilyPlans, outermost, plan_above};
+use crate::sub_plan::family::{FamilyPlans, outermost, plan_above};
 
 /// Whether one more step of a plan may be in flight by the limits of the plan and of those around it.
 pub fn has_room_in_family<P: FamilyPlans>(plans: &P, key: P::Key) -> bool {

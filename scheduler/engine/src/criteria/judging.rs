@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_common::criterion::CriterionVerdict;
+use goalmill_common::criterion::{CriterionVerdict, EVIDENCE_CHARS_MAX};
 use goalmill_common::event::CriteriaJudged;
+use goalmill_expression::NeededPayload;
+
+/// A verdict, or the payloads that it needs first.
+pub(crate) type Judged<T> = Result<T, Vec<NeededPayload>>;
 
 /// The verdicts so far, and who was asked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,4 +32,9 @@ impl Judging {
         let revision_asked = self.revision_asked;
         *self = Self { revision_asked, ..Self::default() };
     }
+}
+
+/// The beginning of a text, as evidence of a verdict.
+pub(crate) fn clipped(text: &str) -> String {
+    text.chars().take(EVIDENCE_CHARS_MAX).collect()
 }

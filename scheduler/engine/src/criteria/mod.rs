@@ -7,17 +7,18 @@ pub(crate) mod step_verdict;
 use std::collections::BTreeMap;
 
 use goalmill_common::criterion::{
-    CriteriaPolicy, Criterion, CriterionVerdict, EVIDENCE_CHARS_MAX, JudgeKind, Judgement, criterion_id, list_verdicts,
+    CriteriaPolicy, Criterion, CriterionVerdict, JudgeKind, Judgement, criterion_id, list_verdicts,
 };
 use goalmill_common::event::{CriteriaJudged, JudgementRequested, PlanEvent};
 use goalmill_common::json::Json;
 use goalmill_common::plan::Question;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::PlanStatus;
-use goalmill_expression::{self as expression, NeededPayload};
+use goalmill_expression as expression;
 use serde_json::{Value, json};
 
 use crate::constraints::result_amount::output_paths;
+use crate::criteria::judging::{Judged, clipped};
 use crate::criteria::step_verdict::{judged_by_step, verdict_of};
 use crate::decide::Turn;
 use crate::people::waiting::Waiting;
@@ -32,9 +33,6 @@ const WITHIN: [&str; 9] =
 const VALUE_CHARS_MAX: usize = 60;
 /// Most values that the evidence of an expression lists.
 const VALUES_MAX: usize = 8;
-
-/// A verdict, or the payloads that it needs first.
-pub(crate) type Judged<T> = Result<T, Vec<NeededPayload>>;
 
 impl PlanState {
     fn criteria(&self) -> impl Iterator<Item = (String, &Criterion)> {
@@ -323,8 +321,4 @@ fn short(value: &str) -> String {
         Some((end, _)) => format!("{}…", &value[..end]),
         None => value.to_owned(),
     }
-}
-
-pub(crate) fn clipped(text: &str) -> String {
-    text.chars().take(EVIDENCE_CHARS_MAX).collect()
 }

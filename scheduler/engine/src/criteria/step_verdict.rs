@@ -7,7 +7,7 @@ use goalmill_expression::NeededPayload;
 use serde_json::Value;
 
 use crate::PlanState;
-use crate::criteria::{Judged, clipped};
+use crate::criteria::judging::{Judged, clipped};
 use crate::render::payloads::in_outputs;
 
 /// Fields of a step's outputs that are read for a verdict.

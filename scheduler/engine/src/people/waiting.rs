@@ -4,8 +4,6 @@ use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{HookAsked, QuestionAsked, ReplanTriggered, RevisionProposed};
 use goalmill_common::revision::Trigger;
 
-use crate::state::at;
-
 /// How long a planner's answer to a replan is awaited, in milliseconds. Planners have shorter limits of their own;
 /// this one ends the wait when all of them are gone.
 pub(crate) const PLANNER_MS: u64 = 3_600_000;
@@ -76,7 +74,7 @@ impl Waiting {
 
     /// End of the wait, Unix milliseconds.
     pub(crate) fn due_ms(&self) -> Option<u64> {
-        at(match self {
+        let due_ms = match self {
             Self::Plan | Self::Nothing | Self::Hook { .. } => 0,
             Self::Approval { due_ms, .. } | Self::Judgement { due_ms, .. } => *due_ms,
             Self::Replan { replan, by } => match by {
@@ -84,7 +82,8 @@ impl Waiting {
                 Reviser::Approval(proposed) => proposed.due_ms,
                 Reviser::Answer(asked) => asked.due_ms,
             },
-        })
+        };
+        (due_ms > 0).then_some(due_ms)
     }
 
     pub(crate) fn replan(&self) -> Option<&ReplanTriggered> {

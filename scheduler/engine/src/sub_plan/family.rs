@@ -8,12 +8,35 @@ use goalmill_common::goal::Usage;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
+use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
 
 use crate::budget::plan_size::{count_step, count_steps, counted_bytes, reported_bytes};
 use crate::budget::work_limit::WorkLimit;
 use crate::decide::Turn;
 use crate::{Closing, Command, KeptFate, PlanState, SubPlanEnd};
+
+/// The plans in memory of a shell. The engine only reads them.
+pub trait FamilyPlans {
+    /// What the shell finds a plan by.
+    type Key: Copy;
+
+    /// Finds a plan in memory.
+    fn find_plan(&self, plan: &PlanId) -> Option<Self::Key>;
+
+    /// The state of a plan in memory.
+    fn plan_state(&self, key: Self::Key) -> &PlanState;
+
+    /// Number of dispatched steps of a plan whose outputs are looked up in the cache. Each keeps a place.
+    fn looked_up(&self, _: Self::Key) -> u32 {
+        0
+    }
+
+    /// Why a plan that is not in memory may not begin: the shell does not work on it.
+    fn refusal(&self, _: &PlanId) -> Option<Problem> {
+        None
+    }
+}
 
 /// What a decision asks of its family.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,4 +193,17 @@ pub(crate) fn close_stream(state: &PlanState) -> Option<FamilyRequest> {
     let closing = Closing::Broken { reason, issues: Vec::new(), provenance: None };
     let command = Box::new(Command::ClosePlan(Box::new(closing)));
     Some(FamilyRequest::Give { plan: state.id().clone(), command })
+}
+
+/// The plan that is inside no other one, or the last one above `key` that is in memory.
+pub(crate) fn outermost<P: FamilyPlans>(plans: &P, mut key: P::Key) -> P::Key {
+    while let Some(above) = plan_above(plans, key) {
+        key = above;
+    }
+    key
+}
+
+/// The plan that `key` is inside of, if it is in memory.
+pub(crate) fn plan_above<P: FamilyPlans>(plans: &P, key: P::Key) -> Option<P::Key> {
+    plans.plan_state(key).parent().and_then(|parent| plans.find_plan(&parent.plan))
 }

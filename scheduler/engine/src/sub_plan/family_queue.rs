@@ -14,36 +14,15 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
-use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
 
 use crate::budget::work_limit::WorkLimit;
-use crate::sub_plan::family::{FamilyRequest, FamilyUse, report_end, report_stopped, report_to};
+use crate::sub_plan::family::{
+    FamilyPlans, FamilyRequest, FamilyUse, outermost, report_end, report_stopped, report_to,
+};
 use crate::token::TokenKey;
 use crate::wait::family_events::{event_receivers, find_kept_event, report_event};
-use crate::{Command, Decision, KeptFate, PlanState, Rejection, SubPlanEnd};
-
-/// The plans in memory of a shell. The engine only reads them.
-pub trait FamilyPlans {
-    /// What the shell finds a plan by.
-    type Key: Copy;
-
-    /// Finds a plan in memory.
-    fn find_plan(&self, plan: &PlanId) -> Option<Self::Key>;
-
-    /// The state of a plan in memory.
-    fn plan_state(&self, key: Self::Key) -> &PlanState;
-
-    /// Number of dispatched steps of a plan whose outputs are looked up in the cache. Each keeps a place.
-    fn looked_up(&self, _: Self::Key) -> u32 {
-        0
-    }
-
-    /// Why a plan that is not in memory may not begin: the shell does not work on it.
-    fn refusal(&self, _: &PlanId) -> Option<Problem> {
-        None
-    }
-}
+use crate::{Command, Decision, KeptFate, Rejection, SubPlanEnd};
 
 /// What a shell decides next: with [`crate::decide()`], [`crate::submit()`] or [`crate::pending()`].
 pub enum FamilyCommand<K> {
@@ -252,17 +231,4 @@ impl FamilyQueue {
 fn grow<P: FamilyPlans>(plans: &P, plan: &PlanId, grown: FamilyGrew) -> Option<FamilyCommand<P::Key>> {
     let key = outermost(plans, plans.find_plan(plan)?);
     Some(FamilyCommand::Decide { key, command: Command::FamilyGrew { steps: grown.steps, bytes: grown.bytes } })
-}
-
-/// The plan that is inside no other one, or the last one above `key` that is in memory.
-pub(crate) fn outermost<P: FamilyPlans>(plans: &P, mut key: P::Key) -> P::Key {
-    while let Some(above) = plan_above(plans, key) {
-        key = above;
-    }
-    key
-}
-
-/// The plan that `key` is inside of, if it is in memory.
-pub(crate) fn plan_above<P: FamilyPlans>(plans: &P, key: P::Key) -> Option<P::Key> {
-    plans.plan_state(key).parent().and_then(|parent| plans.find_plan(&parent.plan))
 }

@@ -8,8 +8,7 @@ use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::id::{PlanId, StepId};
 
 use crate::decide::{Turn, not_allowed};
-use crate::sub_plan::family::FamilyRequest;
-use crate::sub_plan::family_queue::{FamilyPlans, outermost, plan_above};
+use crate::sub_plan::family::{FamilyPlans, FamilyRequest, outermost, plan_above};
 use crate::{Command, PlanState, Rejection};
 
 /// Whether a plan's family has had the event with this id.
