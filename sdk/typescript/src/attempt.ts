@@ -180,7 +180,8 @@ export class Attempt {
   /** The number of the next call. */
   private begin(): number {
     if (this.waiting !== undefined) throw new Suspended();
-    return (this.last += 1);
+    this.last += 1;
+    return this.last;
   }
 
   private async ask(kind: string, call: number, fields: object): Promise<CallAnswer> {

@@ -160,4 +160,4 @@ def serve(*agents: Agent, slots: int = 8, url: str | None = None, **options: Any
     Worker(*agents, slots=slots, url=url or os.environ.get("GOALMILL_REDIS_URL", "redis://127.0.0.1:6379"), **options).run()
 
 
-__all__ = ["Agent", "Action", "AsyncContext", "Context", "serve"]
+__all__ = ["Action", "Agent", "AsyncContext", "Context", "serve"]

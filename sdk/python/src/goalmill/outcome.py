@@ -29,7 +29,7 @@ class Outcome(Generic[T]):
         usage = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
         return ({"cost": self.cost} if self.cost else {}) | ({"usage": usage} if any(usage.values()) else {})
 
-    def _check(self, name: str, *kinds: type[int] | type[float]) -> None:
+    def _check(self, name: str, *kinds: type[int | float]) -> None:
         value: Any = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value <= USED_MAX:
             expected = "a number" if float in kinds else "an integer"

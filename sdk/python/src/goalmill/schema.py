@@ -12,7 +12,8 @@ import sys
 import types
 import typing
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Literal, Union, get_args, get_origin
 
 from .errors import Fatal
@@ -131,7 +132,7 @@ def shape_of(hint: Any, _above: tuple[Any, ...] = ()) -> Shape:
         return _mapping(arguments, _above)
     if issubclass(kind, tuple) and arguments and arguments[-1] is not Ellipsis:
         return _fixed_list([shape_of(item, _above) for item in arguments])
-    if kind is Iterable or issubclass(kind, (Sequence, Set)) and not issubclass(kind, (str, bytes)):
+    if kind is Iterable or (issubclass(kind, (Sequence, AbstractSet)) and not issubclass(kind, (str, bytes))):
         return _list(kind, shape_of(arguments[0], _above) if arguments else _ANY)
     raise TypeError(f"the type `{kind.__qualname__}` has no form in JSON: convert it to a dataclass, or to types of JSON")
 
@@ -216,13 +217,13 @@ def _mapping(arguments: tuple[Any, ...], above: tuple[Any, ...]) -> Shape:
 
 
 def _list(kind: type, items: Shape) -> Shape:
-    make: type = next((one for one in (tuple, frozenset) if issubclass(kind, one)), set if issubclass(kind, Set) else list)
+    make: type = next((one for one in (tuple, frozenset) if issubclass(kind, one)), set if issubclass(kind, AbstractSet) else list)
 
     def load(value: Any, at: str) -> Any:
         if not isinstance(value, list):
             raise _wrong(value, at, "a list")
         return make(items.load(item, f"{at}/{n}") for n, item in enumerate(value))
-    unique = {"uniqueItems": True} if issubclass(kind, Set) else {}
+    unique = {"uniqueItems": True} if issubclass(kind, AbstractSet) else {}
     return Shape({"type": "array", **({"items": items.schema} if items.schema else {}), **unique}, load)
 
 
@@ -232,7 +233,7 @@ def _fixed_list(items: list[Shape]) -> Shape:
             raise _wrong(value, at, "a list")
         if len(items) != len(value):
             raise _wrong(value, at, f"a list of {len(items)}")
-        return tuple(shape.load(item, f"{at}/{n}") for n, (item, shape) in enumerate(zip(value, items)))
+        return tuple(shape.load(item, f"{at}/{n}") for n, (item, shape) in enumerate(zip(value, items, strict=True)))
     schemas = [shape.schema for shape in items]
     return Shape({"type": "array", "prefixItems": schemas, "minItems": len(schemas), "maxItems": len(schemas)}, load)
 
@@ -335,6 +336,6 @@ def to_json(value: Any, at: str = "", _depth: int = 0) -> Any:
         return {to_json(name, at): to_json(item, f"{at}/{name}", _depth + 1) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_json(item, f"{at}/{n}", _depth + 1) for n, item in enumerate(value)]
-    if isinstance(value, Set):  # in an order that is the same in each process
+    if isinstance(value, AbstractSet):  # in an order that is the same in each process
         return sorted((to_json(item, at, _depth + 1) for item in value), key=json.dumps)
     raise wrong(f"is a {type(value).__name__}, which is no JSON: convert it first")
