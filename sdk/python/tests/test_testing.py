@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from goalmill import Agent, AsyncContext, Context, Fatal, Retry, testing
+from goalmill import Agent, AsyncContext, Context, Fatal, Plan, Retry, Step, testing
 
 BINARY = os.environ.get("GOALMILL_BINARY", str(Path(__file__).resolve().parents[3] / "target/debug/goalmill"))
 DAY = 24 * 3600
@@ -98,3 +98,21 @@ def test_the_example_of_the_page_runs_as_printed(monkeypatch: pytest.MonkeyPatch
     scope: dict[str, Any] = {}
     exec(example, scope)
     scope["test_order"]()
+
+
+def test_child_plans_run_at_the_same_time_as_steps_of_one() -> None:
+    def child(name: str) -> Plan:
+        with Plan(name) as plan:
+            hour = Step("hour", wait=3600)
+            Step("end", kind="finish", inputs={"name": name}, after=[hour])
+        return plan
+    parents = Agent("parents")
+
+    @parents.action
+    def both(ctx: Context) -> Any:
+        with Plan("both") as plan:
+            Step("a", child("a"))
+            Step("b", child("b"))
+        return ctx.submit_plan(plan)["outputs"]
+    result = run({"steps": [{"id": "o", "agent_type": "parents", "action": "both"}]}, [parents])
+    assert result.outputs["o"] == {"a": {"name": "a"}, "b": {"name": "b"}} and result.seconds == 3600
