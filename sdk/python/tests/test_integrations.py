@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from goalmill import Goalmill, Plan, Step
+from goalmill import Agent, AsyncContext, Context, Goalmill, Plan, Step, testing
 
-from conftest import ROOT, Installation, Model
+from conftest import BINARY, ROOT, Installation, Model
 from test_end_to_end import kill_after_each_answer
 
 TOOLS = 2
@@ -142,3 +142,35 @@ def test_an_example_of_the_page_runs_as_printed_after_kills(name: str, installat
     assert len(model.keys) == TOOLS + 1 and max(model.keys.values()) <= 2, model.keys
     assert run.results()["usage"]["tokens"] == (TOOLS + 1) * 42
     end()
+
+
+def test_a_chat_model_may_keep_its_tools_and_a_sync_action_says_what_to_do() -> None:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage
+    from langchain_core.outputs import ChatGeneration, ChatResult
+
+    from goalmill.integrations.langgraph import durable_model
+
+    class Scripted(BaseChatModel):
+        @property
+        def _llm_type(self) -> str:
+            return "scripted"
+
+        def bind_tools(self, tools: Any, **options: Any) -> Any:
+            return self
+
+        def _generate(self, *_: Any, **options: Any) -> ChatResult:
+            return ChatResult(generations=[ChatGeneration(message=AIMessage("hello"))])
+    chat = Agent("chat")
+
+    @chat.action
+    async def greet(ctx: AsyncContext) -> str:
+        return str((await durable_model(Scripted(), ctx).bind_tools([]).ainvoke("hi")).content)
+
+    @chat.action
+    def sync(ctx: Context) -> None:
+        durable_model(Scripted(), ctx)  # type: ignore[arg-type]
+    steps = [{"id": action, "agent_type": "chat", "action": action, "on_failure": "skip"} for action in ("greet", "sync")]
+    result = testing.run({"steps": steps}, [chat], program=BINARY)
+    assert result.outputs["greet"] == "hello"
+    assert "write `async def`" in str(result.events) and result.attempts("sync") == 1

@@ -11,6 +11,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, StructuredTool
 
 from ..context import AsyncContext
+from ..errors import Fatal
 from ..outcome import Outcome
 from . import stable
 
@@ -29,10 +30,11 @@ class DurableChatModel(BaseChatModel):
 
     def bind_tools(self, tools: Sequence[Any], **options: Any) -> Any:
         bound: Any = self.wrapped.bind_tools(tools, **options)
-        return self.bind(**bound.kwargs)
+        # A model may keep the tools itself, and give no binding with arguments.
+        return durable_model(bound, self._ctx) if isinstance(bound, BaseChatModel) else self.bind(**bound.kwargs)
 
     def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
-        raise NotImplementedError("durable calls of an async action need `ainvoke`")
+        raise Fatal("the graph calls its model without `await`: use `ainvoke`, in an async action", code="ASYNC_NEEDED")
 
     async def _agenerate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
         async def make(_: Any, idempotency_key: str = "") -> Any:
@@ -49,8 +51,14 @@ class DurableChatModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=messages_from_dict([answer])[0])])
 
 
+def _check(ctx: Any) -> None:
+    if not isinstance(ctx, AsyncContext):
+        raise Fatal("durable models and tools need an async action: write `async def`", code="ASYNC_NEEDED")
+
+
 def durable_model(model: BaseChatModel, ctx: AsyncContext) -> DurableChatModel:
     """The same model with durable calls, for the attempt of `ctx`."""
+    _check(ctx)
     made = DurableChatModel(wrapped=model)
     made._ctx = ctx
     return made
@@ -58,6 +66,8 @@ def durable_model(model: BaseChatModel, ctx: AsyncContext) -> DurableChatModel:
 
 def durable_tools(tools: Sequence[BaseTool], ctx: AsyncContext) -> list[BaseTool]:
     """The same tools with durable calls."""
+    _check(ctx)
+
     def durable(tool: BaseTool) -> BaseTool:
         async def call(**arguments: Any) -> Any:
             async def make(_: Any) -> Any:
