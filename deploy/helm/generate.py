@@ -14,7 +14,11 @@ VALUES = HERE / "goalmill/values.schema.json"
 # Definitions from the settings.
 PREFIX = "settings."
 # What names an environment variable, or an address, must not hold the key itself.
-PATTERNS = {"api_key_env": "^([A-Z_][A-Z0-9_]{0,63})?$", "base_url": "^https?://[^@?]+$"}
+PATTERNS = {
+    "api_key_env": "^([A-Z_][A-Z0-9_]{0,63})?$",
+    "base_url": "^https?://[^@?]+$",
+    "callback_url": "^(https?://[^\\s]+)?$",
+}
 VARIABLE = "^([A-Za-z_][A-Za-z0-9_]*)?$"
 
 
