@@ -1,9 +1,11 @@
 //! Watches the background loops of a role: a process whose loop has ended works no more, and must end too.
 
 use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -17,23 +19,66 @@ struct Supervision {
     failure: Option<String>,
     /// Those that wait for a failure.
     waiting: Vec<Waker>,
+    /// The loops that run.
+    loops: BTreeMap<u64, Watched>,
+    /// The key of the next loop.
+    next: u64,
+}
+
+/// A loop that runs.
+#[derive(Debug)]
+struct Watched {
+    name: String,
+    is_broken: Arc<AtomicBool>,
+    /// Wakes the loop; `None` until it is polled.
+    waker: Option<Waker>,
 }
 
 impl Supervisor {
-    /// Runs a loop. It fails the role if it panics, or if it returns before it may.
+    /// Runs a loop; returns what it returns, or `None` if it panicked. It fails the role if it panics, or if it returns
+    /// before it may.
     ///
     /// - `name`: of the loop, for the reason.
     /// - `may_end`: whether the loop may return; it is asked after the return.
-    pub async fn watch(self, name: &str, may_end: impl Fn() -> bool, run: impl Future<Output = ()>) {
+    pub async fn watch<T>(
+        self,
+        name: impl Into<String>,
+        may_end: impl Fn() -> bool,
+        run: impl Future<Output = T>,
+    ) -> Option<T> {
+        let name = name.into();
+        let is_broken = Arc::new(AtomicBool::new(false));
+        let key = self.begin(&name, is_broken.clone());
         let mut run = pin!(run);
-        let ended = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context))) {
-            Ok(polled) => polled.map(Ok),
-            Err(panic) => Poll::Ready(Err(panic)),
+        let mut is_first = true;
+        let ended = poll_fn(|context| {
+            if std::mem::take(&mut is_first)
+                && let Some(watched) = self.lock().loops.get_mut(&key)
+            {
+                watched.waker = Some(context.waker().clone());
+            }
+            let poll = || {
+                assert!(!is_broken.load(Ordering::Relaxed), "it was broken on purpose");
+                run.as_mut().poll(context)
+            };
+            match catch_unwind(AssertUnwindSafe(poll)) {
+                Ok(polled) => polled.map(Ok),
+                Err(panic) => Poll::Ready(Err(panic)),
+            }
         });
-        match ended.await {
-            Err(panic) => self.fail(&panicked(name, panic.as_ref())),
-            Ok(()) if may_end() => {}
-            Ok(()) => self.fail(&format!("loop `{name}` ended before it was stopped")),
+        let ended = ended.await;
+        self.lock().loops.remove(&key);
+        match ended {
+            Err(panic) => {
+                self.fail(&panicked(&name, panic.as_ref()));
+                None
+            }
+            Ok(value) => {
+                if !may_end() {
+                    self.fail(&format!("loop `{name}` ended before it was stopped"));
+                }
+                Some(value)
+            }
         }
     }
 
@@ -72,6 +117,28 @@ impl Supervisor {
         .await
     }
 
+    /// The names of the loops that run.
+    pub fn loops(&self) -> BTreeSet<String> {
+        self.lock().loops.values().map(|watched| watched.name.clone()).collect()
+    }
+
+    /// Makes the loops of this name panic. Tests call it.
+    pub fn break_loop(&self, name: &str) {
+        for watched in self.lock().loops.values().filter(|watched| watched.name == name) {
+            watched.is_broken.store(true, Ordering::Relaxed);
+            watched.waker.iter().for_each(Waker::wake_by_ref);
+        }
+    }
+
+    /// Notes a loop that begins; returns its key.
+    fn begin(&self, name: &str, is_broken: Arc<AtomicBool>) -> u64 {
+        let mut supervision = self.lock();
+        let key = supervision.next;
+        supervision.next += 1;
+        supervision.loops.insert(key, Watched { name: name.to_owned(), is_broken, waker: None });
+        key
+    }
+
     fn lock(&self) -> MutexGuard<'_, Supervision> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,7 +164,7 @@ mod tests {
     }
 
     /// Polls a future that does not wait.
-    fn run(future: impl Future<Output = ()>) {
+    fn run<T>(future: impl Future<Output = T>) {
         assert!(pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_ready());
     }
 

@@ -12,6 +12,7 @@ use goalmill_common::config::{ApiSettings, Authentication, Settings};
 use goalmill_common::event::LOG_FORMAT;
 use goalmill_common::plan::Plan;
 use goalmill_common::random::Random;
+use goalmill_common::supervisor::Supervisor;
 use goalmill_engine::Engine;
 use goalmill_llm::{ModelRegistry, ModelSetupError};
 use goalmill_plan::validate::Policy;
@@ -128,6 +129,20 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
         running = Box::pin(start_loops(options, extras, start)) => running,
         reason = supervisor.failed() => Err(SchedulerStartError::Loop(reason)),
     }
+}
+
+/// Checks all that a start refuses before it waits for the store. It listens nowhere, and reads only files of the settings.
+pub fn check_settings(settings: &Settings) -> Result<(), SchedulerStartError> {
+    let (clock, random, loops) = (Clock::system(), Random::system(), Loops::default());
+    api::environment_tokens(&settings.api).map_err(SchedulerStartError::Token)?;
+    load_tls(&settings.api, &clock)?;
+    if let Ok(place) = settings.api.listen.parse() {
+        check_exposure(&settings.api, place)?;
+    }
+    oidc(&settings.api, &clock, &loops.tasks)?;
+    let models = Arc::new(ModelRegistry::from_settings(&settings.models, clock, random)?);
+    Pipeline::from_settings(&settings.planner, &models, Arc::new(|_, _| Err(Vec::new())), None)?;
+    Hooks::check(&settings.hooks).map_err(SchedulerStartError::Hook)
 }
 
 async fn start_loops(
@@ -354,7 +369,12 @@ impl RunningScheduler {
     /// Waits until a background loop has ended, which it must not; returns the reason. The scheduler works no more then,
     /// `/livez` fails, and the process should end.
     pub async fn failed(&self) -> String {
-        self.scheduler.loops.supervisor.failed().await
+        self.supervisor().failed().await
+    }
+
+    /// What watches the background loops.
+    pub fn supervisor(&self) -> &Supervisor {
+        &self.scheduler.loops.supervisor
     }
 
     /// Finishes pending commits, releases the shards and stops.
@@ -404,10 +424,17 @@ fn load_tls(settings: &ApiSettings, clock: &Clock) -> Result<Option<Arc<ApiTls>>
 /// Opens the listener of the API; outside of loopback only with authentication or `api.insecure`.
 async fn listen_for_api(settings: &ApiSettings) -> Result<Option<TcpListener>, SchedulerStartError> {
     let listener = listen(&settings.listen).await?;
-    let Some(place) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) else { return Ok(listener) };
+    if let Some(place) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) {
+        check_exposure(settings, place)?;
+    }
+    Ok(listener)
+}
+
+/// Refuses an API without authentication that listens outside of loopback.
+fn check_exposure(settings: &ApiSettings, place: SocketAddr) -> Result<(), SchedulerStartError> {
     // IPv4-mapped IPv6 addresses count as IPv4.
     if place.ip().to_canonical().is_loopback() {
-        return Ok(listener);
+        return Ok(());
     }
     if settings.authentication == Authentication::Required {
         if !settings.tls.is_on() {
@@ -415,13 +442,13 @@ async fn listen_for_api(settings: &ApiSettings) -> Result<Option<TcpListener>, S
                 "the API listens on {place} without TLS: set `api.tls`, or put a proxy with TLS in front of it"
             );
         }
-        return Ok(listener);
+        return Ok(());
     }
     if !settings.insecure {
         return Err(SchedulerStartError::Insecure { address: settings.listen.clone() });
     }
     tracing::warn!("the API has no authentication and listens on {place}: everyone who reaches it may do everything");
-    Ok(listener)
+    Ok(())
 }
 
 async fn listen(address: &str) -> Result<Option<TcpListener>, SchedulerStartError> {

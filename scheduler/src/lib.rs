@@ -43,7 +43,7 @@ mod traces;
 mod unused_agent_types;
 mod watchdog;
 
-pub use app::{Extras, RunningScheduler, SchedulerOptions, SchedulerStartError, start, start_with};
+pub use app::{Extras, RunningScheduler, SchedulerOptions, SchedulerStartError, check_settings, start, start_with};
 pub use hooks::{DecisionTerms, Hook, HookCall, HookError, Point, Ruling};
 pub use shard::trial::{Trial, run_trial};
 pub use traces::{Exporter, ExporterError};

@@ -1,7 +1,7 @@
 //! Starts the background loops of a scheduler.
 
 use goalmill_common::supervisor::Supervisor;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -17,17 +17,17 @@ pub(crate) struct Loops {
 
 impl Loops {
     /// Runs a loop until the scheduler stops. The scheduler fails if the loop ends before.
-    pub(crate) fn spawn(&self, name: &'static str, run: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    pub(crate) fn spawn(&self, name: &'static str, run: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
-        self.tasks.spawn(self.supervisor.clone().watch(name, move || stop.is_cancelled(), run))
+        self.tasks.spawn(self.supervisor.clone().watch(name, move || stop.is_cancelled(), run));
     }
 
-    /// Fails the scheduler if a loop that gives a value panicked.
-    ///
-    /// - `error`: how the wait for it ended.
-    pub(crate) fn report(&self, name: &str, error: &JoinError) {
-        if error.is_panic() {
-            self.supervisor.fail(&format!("loop `{name}`: {error}"));
-        }
+    /// Runs a loop that may end with a value, before the scheduler stops too. The value is `None` if the loop panicked.
+    pub(crate) fn spawn_ending<T: Send + 'static>(
+        &self,
+        name: impl Into<String> + Send + 'static,
+        run: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<Option<T>> {
+        self.tasks.spawn(self.supervisor.clone().watch(name, || true, run))
     }
 }

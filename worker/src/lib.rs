@@ -19,6 +19,7 @@ use goalmill_common::config::WorkerSettings;
 use goalmill_common::id::{AgentType, WorkerId};
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
+use goalmill_common::supervisor::Supervisor;
 
 pub mod executor;
 
@@ -73,6 +74,13 @@ pub struct RunningWorker {
     address: Option<SocketAddr>,
 }
 
+/// Checks all that a start refuses before it waits for the store. It listens nowhere, and calls no agent.
+pub fn check(options: WorkerOptions) -> Result<(), WorkerStartError> {
+    // Within a runtime, executors would connect to their servers.
+    let checked = std::thread::spawn(|| Worker::new(options).map(drop)).join();
+    checked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// Starts a worker.
 ///
 /// Returns once the executors are built and the port is bound. While Redis cannot be reached, `/readyz` gives the
@@ -109,7 +117,12 @@ impl RunningWorker {
     /// Waits until a background loop has ended, which it must not; returns the reason. The worker works no more then,
     /// `/livez` fails, and the process should end.
     pub async fn failed(&self) -> String {
-        self.worker.supervisor.failed().await
+        self.supervisor().failed().await
+    }
+
+    /// What watches the background loops.
+    pub fn supervisor(&self) -> &Supervisor {
+        &self.worker.supervisor
     }
 
     /// Stops pulling, finishes running tasks within `drain_ms` and releases the rest.

@@ -19,7 +19,7 @@ use crate::start_status::StartStatus;
 /// The API before the scheduler can answer.
 pub(crate) struct StartingApi {
     started: CancellationToken,
-    serving: JoinHandle<TcpListener>,
+    serving: JoinHandle<Option<TcpListener>>,
 }
 
 impl StartingApi {
@@ -36,14 +36,15 @@ impl StartingApi {
         let livez = get(async move || health::liveness(&supervisor));
         let router = Router::new().route("/livez", livez).fallback(async move || respond(&status));
         let starting = HttpServer { stop: started.clone(), ..server.clone() };
-        let serving = server.tasks.spawn(starting.serve_for_now(listener, router, tls));
+        let serving = starting.serve_for_now(listener, router, tls);
+        let serving = server.tasks.spawn(server.supervisor.clone().watch("starting_api", || true, serving));
         Self { started, serving }
     }
 
     /// The listener, for the API itself; `None` when the scheduler was stopped by force.
     pub(crate) async fn end(self) -> Option<TcpListener> {
         self.started.cancel();
-        self.serving.await.ok()
+        self.serving.await.ok().flatten()
     }
 }
 

@@ -142,6 +142,11 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
+    /// Checks the hooks of the settings.
+    pub(crate) fn check(settings: &[HookSettings]) -> Result<(), String> {
+        settings.iter().try_for_each(|settings| webhook::Webhook::new(settings).map(drop))
+    }
+
     /// Starts the hooks of the settings and those of the embedding program; they deliver calls until the scheduler stops.
     pub(crate) fn start(
         settings: &[HookSettings],

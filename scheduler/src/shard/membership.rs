@@ -59,7 +59,8 @@ pub(crate) struct Membership {
 
 struct Running {
     release: CancellationToken,
-    task: JoinHandle<LoopEnd>,
+    /// Gives `None` if the loop panicked.
+    task: JoinHandle<Option<LoopEnd>>,
 }
 
 impl Membership {
@@ -232,7 +233,7 @@ impl Membership {
         let (scheduler, shards) = (self.scheduler.clone(), self.shards.clone());
         let start = ShardStart { scheduler, shards, shard, token, is_orphaned, release: release.clone() };
         let ended = self.ended.clone();
-        let task = self.scheduler.tasks.spawn(async move {
+        let task = self.scheduler.loops.spawn_ending(format!("shard {shard}"), async move {
             let end = start.run(to_loop, messages).await;
             ended.notify_one();
             end
@@ -248,15 +249,15 @@ impl Membership {
         for shard in ended {
             let Some(running) = self.running.remove(&shard) else { continue };
             match running.task.await {
-                Ok(LoopEnd::Released) => tracing::info!(%shard, "shard {shard} was released"),
-                Ok(LoopEnd::Lost(why)) => {
+                Ok(Some(LoopEnd::Released)) => tracing::info!(%shard, "shard {shard} was released"),
+                Ok(Some(LoopEnd::Lost(why))) => {
                     self.shards.ownership.lose(shard, why.clone());
                     has_lost = true;
                     metrics::counter!("goalmill_shards_lost_total").increment(1);
                     tracing::warn!(%shard, "shard {shard} was lost: {why}");
                 }
                 // A new owner recovers it carefully, because this one died over it.
-                Err(error) => self.scheduler.loops.report(&format!("shard {shard}"), &error),
+                Ok(None) | Err(_) => {}
             }
         }
         has_lost

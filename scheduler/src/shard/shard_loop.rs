@@ -108,8 +108,7 @@ impl ShardLoop {
         let read =
             read_inbox(self.scheduler.clone(), reader, self.shard, self.cursor.clone(), batches, reading.clone());
         // It ends when a read fails, and the loop of the shard with it.
-        let read = self.scheduler.loops.supervisor.clone().watch("inbox", || true, read);
-        let read = self.scheduler.tasks.spawn(read);
+        let read = self.scheduler.loops.spawn_ending("inbox", read);
         let end = match self.run_turns(&mut inbox).await {
             Ok(()) => LoopEnd::Released,
             Err(end) => end,

@@ -1,26 +1,29 @@
 //! Roles whose log cannot be written work on; roles one of whose loops ends say so and end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, pipe};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use goalmill_broker::embedded;
 use goalmill_common::agent::Agent;
 use goalmill_common::clock::Clock;
-use goalmill_common::config::WorkerSettings;
+use goalmill_common::config::{ArchiveKind, NamespaceSettings, WorkerSettings};
 use goalmill_common::failure::Failure;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
+use goalmill_common::supervisor::Supervisor;
 use goalmill_common::task::Task;
 use goalmill_scheduler::{Extras, Hook, HookCall, HookError, Point, Ruling, SchedulerOptions};
 use goalmill_tests::dev::program;
 use goalmill_tests::installation::{http_client, one_step_plan, settings, submit_to};
 use goalmill_tests::redis_server::{RedisServer, free_port, send};
-use goalmill_tests::wait::{SOON, until_some};
+use goalmill_tests::wait::{SOON, until, until_some};
 use goalmill_worker::WorkerOptions;
 use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde_json::Value;
@@ -146,9 +149,24 @@ impl Executor for Broken {
     }
 }
 
+/// A worker with one agent, over a store of its own.
+fn worker_options(executor: Arc<dyn Executor>) -> Result<WorkerOptions> {
+    Ok(WorkerOptions {
+        settings: WorkerSettings { listen: "127.0.0.1:0".into(), ..WorkerSettings::default() },
+        limits: Limits::default(),
+        broker: embedded::open(None, Clock::system())?,
+        clock: Clock::system(),
+        random: Random::system(),
+        executors: BTreeMap::from([("broken".into(), executor)]),
+        kinds: BTreeMap::default(),
+    })
+}
+
 /// Waits until `/livez` fails, and returns why.
 async fn liveness_failure(base: &str) -> Result<String> {
-    let (url, http) = (format!("{base}/livez"), http_client());
+    // The certificate of a test is its own authority.
+    let http = reqwest::Client::builder().tls_danger_accept_invalid_certs(true).build()?;
+    let url = format!("{base}/livez");
     let failed = until_some(SOON, async || {
         let answer = http.get(&url).send().await.ok()?;
         (answer.status() == 500).then_some(answer)
@@ -186,20 +204,97 @@ async fn a_scheduler_whose_loop_panics_fails_with_the_reason() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_loop_panics_fails_with_the_reason() -> Result<()> {
-    let executor: Arc<dyn Executor> = Arc::new(Broken);
-    let options = WorkerOptions {
-        settings: WorkerSettings { listen: "127.0.0.1:0".into(), ..WorkerSettings::default() },
-        limits: Limits::default(),
-        broker: embedded::open(None, Clock::system())?,
-        clock: Clock::system(),
-        random: Random::system(),
-        executors: BTreeMap::from([("broken".into(), executor)]),
-        kinds: BTreeMap::default(),
-    };
-    let worker = goalmill_worker::start(options).await?;
+    let worker = goalmill_worker::start(worker_options(Arc::new(Broken))?).await?;
     let reason = tokio::time::timeout(SOON, worker.failed()).await?;
     assert_eq!(reason, "loop `heartbeats` panicked: the card is broken");
     let address = worker.address().context("it serves `/livez`")?;
     assert!(liveness_failure(&format!("http://{address}")).await?.contains(&reason));
+    Ok(())
+}
+
+/// The loops of a scheduler with all parts, but for those of its shards.
+const SCHEDULER_LOOPS: &[&str] = &[
+    "api", "archive_retention", "archiver", "certificate", "directory", "event_stream", "gauges", "goal_streams",
+    "hook", "inbox", "intake", "membership", "metrics", "namespace_limits", "reaper", "reconcile", "router_training",
+    "shard 0",
+];
+const WORKER_LOOPS: &[&str] = &["cancellations", "health", "heartbeats", "leases", "progress", "pull", "reports"];
+/// How long a process whose loop has ended may go on.
+const END: Duration = Duration::from_secs(15);
+
+/// Does nothing.
+struct Idle;
+
+#[async_trait]
+impl Hook for Idle {
+    fn name(&self) -> &'static str {
+        "idle"
+    }
+
+    fn wants(&self, _: Point) -> bool {
+        true
+    }
+
+    async fn call(&self, _: &HookCall) -> Result<Ruling, HookError> {
+        Ok(Ruling::Allowed)
+    }
+}
+
+#[async_trait]
+impl Executor for Idle {
+    async fn execute(&self, _: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
+        Ok(ExecutionResult::default())
+    }
+}
+
+/// Breaks a loop of a role that has these, and expects that the role fails with the reason, also in `/livez`.
+async fn breaks(supervisor: &Supervisor, expected: &[&str], name: &str, base: &str) -> Result<()> {
+    let expected: BTreeSet<String> = expected.iter().map(|name| (*name).to_owned()).collect();
+    until(SOON, async || supervisor.loops() == expected).await;
+    supervisor.break_loop(name);
+    let reason = tokio::time::timeout(END, supervisor.failed()).await.with_context(|| format!("`{name}` is missed"))?;
+    assert_eq!(reason, format!("loop `{name}` panicked: it was broken on purpose"));
+    // Without the loop that answers, `/livez` has no answer.
+    if name != "health" {
+        assert!(liveness_failure(base).await?.contains(&reason), "of `{name}`");
+    }
+    Ok(())
+}
+
+async fn break_scheduler(name: &str) -> Result<()> {
+    let files = tempfile::tempdir()?;
+    let place = |name: &str| files.path().join(name).display().to_string();
+    let key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+    std::fs::write(place("crt"), key.cert.pem())?;
+    std::fs::write(place("key"), key.signing_key.serialize_pem())?;
+    let mut settings = settings();
+    (settings.api.tls.cert_file, settings.api.tls.key_file) = (place("crt"), place("key"));
+    settings.metrics.listen = "127.0.0.1:0".into();
+    settings.scheduler.shards = 1;
+    settings.scheduler.goal_streams.insert("goals".into());
+    settings.archive.store = ArchiveKind::Sqlite;
+    settings.archive.path = place("archive");
+    settings.archive.retention_ms.insert("*".into(), 1_000);
+    settings.namespaces.insert("red".into(), NamespaceSettings { plans_max: Some(1), ..NamespaceSettings::default() });
+    let broker = embedded::open(None, Clock::system())?;
+    let options = SchedulerOptions { settings, broker, clock: Clock::system(), random: Random::system() };
+    let extras = Extras { hooks: vec![Arc::new(Idle)], ..Extras::default() };
+    let scheduler = goalmill_scheduler::start_with(options, extras).await?;
+    let base = scheduler.api_url().context("it serves the API")?;
+    breaks(scheduler.supervisor(), SCHEDULER_LOOPS, name, &base).await?;
+    scheduler.stop().await;
+    Ok(())
+}
+
+async fn break_worker(name: &str) -> Result<()> {
+    let worker = goalmill_worker::start(worker_options(Arc::new(Idle))?).await?;
+    let address = worker.address().context("it serves `/livez`")?;
+    breaks(worker.supervisor(), WORKER_LOOPS, name, &format!("http://{address}")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_loop_that_ends_fails_its_role() -> Result<()> {
+    try_join_all(SCHEDULER_LOOPS.iter().map(|name| break_scheduler(name))).await?;
+    try_join_all(WORKER_LOOPS.iter().map(|name| break_worker(name))).await?;
     Ok(())
 }
