@@ -22,9 +22,25 @@ pub(crate) struct HealthMonitor {
     probe: Mutex<Option<(Instant, Result<(), BrokerError>)>>,
     /// What was logged last; `None` while all is well.
     logged: Mutex<Option<&'static str>>,
+    /// Why finished plans cannot be archived now.
+    archive: Mutex<Option<String>>,
 }
 
 impl HealthMonitor {
+    /// Notes whether the archive can be written.
+    pub(crate) fn set_archive(&self, trouble: Option<String>) {
+        *self.archive.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// The warning that the archive cannot be written.
+    pub(crate) fn archive_warning(&self) -> Option<String> {
+        let trouble = self.archive.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(format!(
+            "finished plans cannot be archived, and are kept in the store until then: {trouble}; check the server of the \
+             archive, and `archive` in the settings"
+        ))
+    }
+
     /// Whether new plans may be accepted; running plans continue in any case.
     pub(crate) fn check_admission(&self) -> Result<(), Problem> {
         match self.check.read().unwrap_or_else(PoisonError::into_inner).as_ref() {

@@ -180,6 +180,9 @@ pub struct WorkerRunArgs {
     /// for Python and TypeScript use it.
     #[arg(long, conflicts_with_all = ["agents", "demo", "model_agents", "slots"])]
     pub bridge: bool,
+    /// Validates the settings and ends.
+    #[arg(long, conflicts_with = "bridge")]
+    pub check_config: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -67,7 +67,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
             Some(WorkerCommand::Drain { worker, wait, timeout }) => {
                 worker::drain(&context, &worker, wait, timeout).await
             }
-            None => roles::worker::run(&args.run).await,
+            None => roles::worker::run(&context.screen, &args.run).await,
         },
         Command::Submit(args) => submit::goal(&context, &args).await,
         Command::Run(args) => submit::plan(&context, &args).await,

@@ -55,8 +55,19 @@ pub(super) async fn check_server(
 }
 
 fn report(inspection: &Inspection, checks: &mut Checks) {
-    let Inspection { refused, idle_timeout_s, replication } = inspection;
+    let Inspection { refused, idle_timeout_s, fsync, memory_bytes_max, replication } = inspection;
     for (detail, fix) in replication.iter().flat_map(replication_advice) {
+        checks.add(Level::Warning, "redis", detail, fix);
+    }
+    if fsync.as_deref() == Some("no") {
+        let detail = "`appendfsync` is `no`: a machine that fails loses what its system has not written, often 30 s";
+        let fix = "redis-cli CONFIG SET appendfsync everysec, and the same in its configuration";
+        checks.add(Level::Warning, "redis", detail, fix);
+    }
+    if *memory_bytes_max == 0 {
+        let detail = "`maxmemory` is 0: Redis grows until the system ends it, and no submission is refused before";
+        let fix = "redis-cli CONFIG SET maxmemory 3gb, or another three quarters of its memory, and the same in its \
+                   configuration";
         checks.add(Level::Warning, "redis", detail, fix);
     }
     if !refused.is_empty() {

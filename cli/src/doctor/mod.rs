@@ -2,8 +2,8 @@
 
 mod installation;
 mod redis_checks;
+mod settings_checks;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use goalmill_client::ClientError;
@@ -21,6 +21,7 @@ use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Tone};
 use redis_checks::check_redis;
+use settings_checks::{check_services, check_settings};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -106,6 +107,7 @@ async fn run_checks(context: &CommandContext, args: &DoctorArgs) -> Checks {
             check_settings(&loaded, &mut checks);
             Box::pin(check_redis(&loaded, &found, &mut checks)).await;
             check_models(&loaded, &mut checks).await;
+            check_services(&loaded, &mut checks).await;
         }
         Err(failed) => checks.add(Level::Problem, "settings", failed.message, failed.help),
     }
@@ -114,19 +116,6 @@ async fn run_checks(context: &CommandContext, args: &DoctorArgs) -> Checks {
         check_workers(context, &mut checks).await;
     }
     checks
-}
-
-fn check_settings(loaded: &Loaded, checks: &mut Checks) {
-    let changed = loaded.origins.len();
-    let files: BTreeMap<String, usize> = loaded.origins.values().fold(BTreeMap::new(), |mut files, origin| {
-        *files.entry(origin.to_string()).or_default() += 1;
-        files
-    });
-    let from = files.into_keys().collect::<Vec<_>>().join(", ");
-    checks.ok(
-        "settings",
-        if changed == 0 { "all defaults".into() } else { format!("{changed} not default, from {from}") },
-    );
 }
 
 /// Asks each model of the settings, or that of the environment, one question.

@@ -42,7 +42,7 @@ pub(super) async fn check_redis(loaded: &Loaded, found: &FoundScheduler, checks:
                 Err(error) => redis_problem(&url, error, checks),
             }
             installation::compare(found, meta.as_ref(), is_asked_for, checks);
-            check_meta(meta.as_ref(), checks);
+            check_meta(meta.as_ref(), loaded, checks);
         }
         Err(error) if !is_asked_for && found.answers => {
             checks.ok("redis", format!("none at the default address {url} ({error}); `goalmill dev` needs none"));
@@ -86,7 +86,15 @@ async fn check_contents(
 }
 
 /// Checks the installation that Redis holds.
-fn check_meta(meta: Option<&Meta>, checks: &mut Checks) {
+fn check_meta(meta: Option<&Meta>, loaded: &Loaded, checks: &mut Checks) {
+    let shards = loaded.settings.scheduler.shards;
+    if let Some(meta) =
+        meta.filter(|meta| meta.shards != shards && loaded.origin("scheduler.shards") != Origin::Default)
+    {
+        let detail = format!("`scheduler.shards` is {shards}, and has no effect: the installation has {}", meta.shards);
+        let fix = format!("set it to {}; another number needs an empty Redis or another `redis.prefix`", meta.shards);
+        checks.add(Level::Warning, "redis", detail, fix);
+    }
     match meta {
         Some(meta) if meta.protocol != PROTOCOL => checks.add(
             Level::Problem,

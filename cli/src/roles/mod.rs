@@ -18,6 +18,9 @@ use crate::exit::{Exit, Failed};
 /// The goal of the demo.
 pub const DEMO_GOAL: &str = "Plan a 3-day trip to Paris in May with a $2000 budget";
 
+/// The answer of `--check-config`.
+const GOOD_SETTINGS: &str = "the settings are good; see them: goalmill config";
+
 /// Loads the settings of a role.
 fn prepare(role: &RoleArgs, flags: &[(&'static str, Option<String>)]) -> Result<Loaded, Failed> {
     load(role.config.as_deref(), &[&[("redis.url", role.redis.clone())], flags].concat())

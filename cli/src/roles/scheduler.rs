@@ -27,7 +27,9 @@ pub async fn run(screen: &Screen, args: &SchedulerArgs) -> CommandResult {
     )?;
     features::check_features(&loaded)?;
     if args.check_config {
-        screen.line("the settings are good; see them: goalmill config")?;
+        goalmill_scheduler::check_settings(&loaded.settings).map_err(failed)?;
+        exporter()?;
+        screen.line(super::GOOD_SETTINGS)?;
         return Ok(Exit::Done);
     }
     let settings = loaded.settings;

@@ -16,11 +16,12 @@ use tracing::info;
 use super::signals::Signals;
 use crate::args::WorkerRunArgs;
 use crate::exit::{CommandResult, Exit, Failed};
+use crate::output::Screen;
 
 /// Executors that are built in, by agent type.
 pub type Executors = BTreeMap<AgentType, Arc<dyn Executor>>;
 
-pub async fn run(args: &WorkerRunArgs) -> CommandResult {
+pub async fn run(screen: &Screen, args: &WorkerRunArgs) -> CommandResult {
     let loaded = super::prepare(
         &args.role,
         &[
@@ -40,9 +41,16 @@ pub async fn run(args: &WorkerRunArgs) -> CommandResult {
         add_shipped_agents(&mut settings);
     }
     restrict(&mut settings, &mut executors, &args.agents)?;
+    let limits = loaded.settings.limits;
+    if args.check_config {
+        let broker = goalmill_broker::embedded::open(None, clock.clone())?;
+        let options = WorkerOptions { settings, limits, broker, clock, random, executors, kinds };
+        goalmill_worker::check(options).map_err(super::start_failed)?;
+        screen.line(super::GOOD_SETTINGS)?;
+        return Ok(Exit::Done);
+    }
     let mut signals = Signals::listen()?;
     let broker = goalmill_broker::redis::connect(&loaded.settings.redis).await?;
-    let limits = loaded.settings.limits;
     let options = WorkerOptions { settings, limits, broker, clock, random, executors, kinds };
     let running = goalmill_worker::start(options).await.map_err(super::start_failed)?;
     info!("worker {} runs", running.id());

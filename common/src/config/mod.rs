@@ -14,6 +14,7 @@ mod secret;
 mod settings;
 mod tls;
 mod weight;
+mod without_effect;
 
 pub use archive::{ArchiveKind, ArchiveSettings};
 pub use feature::{Feature, FeatureMissing, OTLP_ENDPOINT, exports_traces};
@@ -33,3 +34,4 @@ pub use settings::{
 };
 pub use tls::TlsSettings;
 pub use weight::{Weight, WeightSettings};
+pub use without_effect::SettingWithoutEffect;

@@ -69,6 +69,8 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError>
     warnings.extend(api.shards.ownership.builds_warning());
     warnings.extend(api.shards.ownership.lost_writes_warning());
     warnings.extend(quarantined(&api).await?);
+    warnings.extend(api.scheduler.health.archive_warning());
+    warnings.extend(api.scheduler.namespaces.iter().flat_map(|namespaces| namespaces.warnings()));
     warnings.extend(refused_cards(&api));
     warnings.extend(unusable_models(&api.scheduler.models));
     warnings.extend(api.tls.as_ref().and_then(|tls| tls.warning()));
@@ -110,14 +112,13 @@ fn unusable_models(models: &ModelRegistry) -> Vec<String> {
     stats.iter().filter_map(|model| Some(format!("model `{}` is not asked: {}", model.model, reason(model)?))).collect()
 }
 
-/// A warning for each plan in quarantine, of all shards.
+/// A warning for each plan in quarantine: those of this scheduler, and those that are recorded of any shard.
 async fn quarantined(api: &Api) -> Result<Vec<String>, ApiError> {
-    let mut warnings = Vec::new();
+    let mut plans = api.scheduler.quarantined_plans();
     for shard in (0..api.scheduler.shards).map(ShardId) {
-        let found = QuarantineRecord::load(api.scheduler.broker.as_ref(), shard).await?.quarantined;
-        warnings.extend(found.keys().map(|plan| {
-            format!("plan {plan} is in quarantine; goalmill explain {plan}, then goalmill plan resume {plan}")
-        }));
+        plans.extend(QuarantineRecord::load(api.scheduler.broker.as_ref(), shard).await?.quarantined.into_keys());
     }
-    Ok(warnings)
+    let warning =
+        |plan| format!("plan {plan} is in quarantine; goalmill explain {plan}, then goalmill plan resume {plan}");
+    Ok(plans.into_iter().map(warning).collect())
 }

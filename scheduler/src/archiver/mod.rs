@@ -118,6 +118,7 @@ impl Archiver {
         while let Some(done) = scheduler.stop.run_until_cancelled(Box::pin(self.round())).await {
             match done {
                 Ok(()) => {
+                    scheduler.health.set_archive(None);
                     if wait > interval {
                         tracing::info!("the archive can be written again");
                     }
@@ -125,6 +126,7 @@ impl Archiver {
                     gauge!("goalmill_archive_lag_seconds").set(0.0);
                 }
                 Err(error) => {
+                    scheduler.health.set_archive(Some(error.to_string()));
                     counter!("goalmill_archive_errors_total").increment(1);
                     let lag = Duration::from_millis(scheduler.clock.now_ms().saturating_sub(whole_ms));
                     gauge!("goalmill_archive_lag_seconds").set(lag.as_secs_f64());

@@ -78,7 +78,9 @@ impl NamespaceLimits {
         }
         let sum = in_use.sum(namespace, now_ms);
         if let Some(reached) = limits.and_then(|limits| reached(limits, sum, bytes, now_ms)) {
-            return Err(refusal(namespace, self.settings.contains_key(namespace.as_str()), &reached));
+            metrics::counter!("goalmill_namespace_refusals_total", "limit" => reached.setting).increment(1);
+            let refusal = Problem::new(ErrorCode::NamespaceLimitReached, self.reached_text(namespace, &reached));
+            return Err(Problem { retry_after_s: Some(reached.wait_s), ..refusal });
         }
         let own = in_use.own.entry(namespace.clone()).or_default();
         *own = own.at(now_ms);
@@ -89,6 +91,28 @@ impl NamespaceLimits {
         own.bytes = own.bytes.saturating_add(bytes);
         in_use.accepted.entry(namespace.clone()).or_default().insert(plan.clone(), now_ms + ACCEPTED_MS);
         Ok(())
+    }
+
+    /// A warning for each namespace that may submit nothing now.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let now_ms = self.clock.now_ms();
+        let mut in_use = self.lock();
+        let seen: BTreeSet<Namespace> = in_use.own.keys().chain(in_use.others.keys()).cloned().collect();
+        let full = seen.iter().filter_map(|namespace| {
+            let sum = in_use.sum(namespace, now_ms);
+            let reached = reached(namespace_settings(&self.settings, namespace)?, sum, 1, now_ms)?;
+            Some(format!("submissions are refused: {}", self.reached_text(namespace, &reached)))
+        });
+        full.collect()
+    }
+
+    fn reached_text(&self, namespace: &Namespace, reached: &ReachedLimit) -> String {
+        let ReachedLimit { setting, used, most, wait_s } = reached;
+        let place = if self.settings.contains_key(namespace.as_str()) { namespace.as_str() } else { "*" };
+        format!(
+            "namespace `{namespace}` has {used}; the limit is {most}. Wait {wait_s} s, or raise \
+             `namespaces.\"{place}\".{setting}` in the settings of the schedulers and restart them"
+        )
     }
 
     /// Whether a namespace has limits or metrics.
@@ -213,18 +237,6 @@ fn reached(limits: &NamespaceSettings, sum: UseCounts, bytes: u64, now_ms: u64) 
     }
     let most = limits.plans_max.filter(|most| sum.plans >= *most)?;
     limit("plans_max", format!("{} plans", sum.plans), most.to_string(), PLAN_WAIT_S)
-}
-
-/// - `has_own`: whether the limits are those of this namespace alone.
-fn refusal(namespace: &Namespace, has_own: bool, reached: &ReachedLimit) -> Problem {
-    let ReachedLimit { setting, used, most, wait_s } = reached;
-    metrics::counter!("goalmill_namespace_refusals_total", "limit" => *setting).increment(1);
-    let place = if has_own { namespace.as_str() } else { "*" };
-    let detail = format!(
-        "namespace `{namespace}` has {used}; the limit is {most}. Wait {wait_s} s, or raise \
-         `namespaces.\"{place}\".{setting}` in the settings of the schedulers and restart them"
-    );
-    Problem { retry_after_s: Some(*wait_s), ..Problem::new(ErrorCode::NamespaceLimitReached, detail) }
 }
 
 #[cfg(test)]

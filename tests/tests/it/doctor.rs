@@ -3,7 +3,8 @@
 use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
-use goalmill_common::config::ModelSettings;
+use goalmill_common::config::{ArchiveKind, ModelSettings, NamespaceSettings};
+use goalmill_common::event::LOG_FORMAT;
 use goalmill_common::wire::PLAN_TYPE;
 use goalmill_tests::dev::program;
 use goalmill_tests::installation::{self, Installation, one_step_plan as plan};
@@ -17,8 +18,18 @@ const NOBODY: &str = "127.0.0.1:1";
 
 /// What `doctor` says: the checks, and whether it ended well.
 async fn doctor(redis: &str, server: &str) -> Result<(Vec<Value>, bool)> {
-    let words: Vec<String> =
-        ["doctor", "--redis", redis, "--server", server, "-o", "json"].iter().map(|word| (*word).to_owned()).collect();
+    doctor_with(redis, server, "").await
+}
+
+/// The same with settings, in TOML.
+async fn doctor_with(redis: &str, server: &str, settings: &str) -> Result<(Vec<Value>, bool)> {
+    let file = tempfile::Builder::new().suffix(".toml").tempfile()?;
+    std::fs::write(file.path(), settings)?;
+    let config = file.path().display().to_string();
+    let words: Vec<String> = ["doctor", "--redis", redis, "--server", server, "--config", &config, "-o", "json"]
+        .iter()
+        .map(|word| (*word).to_owned())
+        .collect();
     let ran = tokio::task::spawn_blocking(move || program().args(words).output()).await??;
     let Output { status, stdout, stderr } = ran;
     let said: Value = serde_json::from_slice(&stdout)
@@ -47,7 +58,7 @@ async fn send(server: &RedisServer, line: &str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sound_installation_has_no_problem() -> Result<()> {
-    let server = RedisServer::start().await?;
+    let server = RedisServer::start_with(Options { memory_bytes_max: 1 << 30, ..Options::default() }).await?;
     let it = Installation::over(&server).await?;
     until(SOON, async || {
         !it.get("/v1/workers").await.expect("it answers")["items"].as_array().expect("a list").is_empty()
@@ -66,6 +77,10 @@ async fn settings_of_redis_that_lose_plans_are_found() -> Result<()> {
     finds(&evicts.url(), NOBODY, "allkeys-lru", "maxmemory-policy noeviction").await?;
     let forgets = RedisServer::start_with(Options { fsync: Fsync::Off, ..Options::default() }).await?;
     finds(&forgets.url(), NOBODY, "the append-only file is off", "set `appendonly yes`").await?;
+    let sound = RedisServer::start().await?;
+    send(&sound, "CONFIG SET appendfsync no").await?;
+    finds(&sound.url(), NOBODY, "`appendfsync` is `no`", "CONFIG SET appendfsync everysec").await?;
+    finds(&sound.url(), NOBODY, "`maxmemory` is 0", "CONFIG SET maxmemory ").await?;
     let small = RedisServer::start_with(Options { memory_bytes_max: 1_000_000, ..Options::default() }).await?;
     finds(&small.url(), NOBODY, "of `maxmemory` is in use", "raise `maxmemory`").await
 }
@@ -264,5 +279,92 @@ async fn what_stands_still_or_is_not_understood_is_found() -> Result<()> {
     send(&server, "HSET goalmill:meta protocol 9").await?;
     finds(&server.url(), &it.url(""), "speaks protocol 9, this program 1", "use the release").await?;
     it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_and_services_that_cannot_work_are_found() -> Result<()> {
+    let server = RedisServer::start().await?;
+    let it = Installation::over(&server).await?;
+    for (settings, detail, fix) in [
+        ("[archive]\ninterval_ms = 50", "`archive.interval_ms` has no effect", "set `archive.store`"),
+        ("[api.tls]\nreload_ms = 50", "`api.tls.reload_ms` has no effect", "set `api.tls.cert_file`"),
+        ("[scheduler]\nshards = 7", "`scheduler.shards` is 7, and has no effect", "another `redis.prefix`"),
+        (
+            "[archive]\nstore = 'sqlite'\npath = '/nowhere/archive'",
+            "finished plans cannot be archived",
+            "goalmill config",
+        ),
+        (
+            "[worker.agents.far]\nkind = 'http'\nurl = 'http://127.0.0.1:1/do'",
+            "`far`: http://127.0.0.1:1/do",
+            "start the",
+        ),
+        ("[api]\ncallback_url = 'http://127.0.0.1:1'", "callbacks of agents cannot arrive", "`api.callback_url`"),
+        ("[[models]]\nname = 'm'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:1/v1'", "`m`: ", "check `base_url`"),
+        ("[scheduler]\nshardz = 7", "unknown field `shardz`", "goalmill config"),
+    ] {
+        let (checks, _) = doctor_with(&server.url(), &it.url(""), settings).await?;
+        found(&checks, detail, fix)?;
+        // Whatever fails, the other checks are made.
+        assert!(checks.iter().any(|check| check["topic"] == "scheduler"), "{checks:#?}");
+    }
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_scheduler_cannot_do_is_found() -> Result<()> {
+    let server = RedisServer::start().await?;
+    let files = tempfile::tempdir()?;
+    let file = files.path().join("archive");
+    let mut settings = installation::settings();
+    settings.scheduler.shards = 1;
+    settings.archive.store = ArchiveKind::Sqlite;
+    settings.archive.path = file.display().to_string();
+    settings.archive.interval_ms = 50;
+    settings.namespaces.insert("red".into(), NamespaceSettings { plans_max: Some(1), ..NamespaceSettings::default() });
+    let broker = goalmill_broker::redis::connect(&server.settings()).await?;
+    let mut it = Installation::start(broker, settings).await?;
+    let mut held = plan("held");
+    held["goal"] = json!({"description": "x", "namespace": "red"});
+    it.submit(&held).await?;
+    rusqlite::Connection::open(&file)?.execute_batch("DROP TABLE plans")?;
+    it.submit(&plan("echo")).await?;
+    let warned = async |part: &str| {
+        let found = async || it.get("/readyz").await.is_ok_and(|ready| ready["warnings"].to_string().contains(part));
+        until(SOON, found).await;
+    };
+    warned("cannot be archived").await;
+    warned("namespace `red`").await;
+    let (checks, _) = doctor(&server.url(), &it.url("")).await?;
+    found(&checks, "finished plans cannot be archived", "check the server of the archive")?;
+    found(&checks, "namespace `red` has 1 plans", "raise `namespaces.\"red\".plans_max`")?;
+    it.add_scheduler_of_format(LOG_FORMAT + 1).await?;
+    let other = it.schedulers[1].api_url().context("it serves the API")?;
+    finds(&server.url(), &other, "log format", "").await?;
+    it.stop().await;
+    Ok(())
+}
+
+#[test]
+fn the_settings_of_a_worker_are_checked_as_at_its_start() -> Result<()> {
+    let file = tempfile::Builder::new().suffix(".toml").tempfile()?;
+    for (role, settings, expected) in [
+        ("worker", "[worker.agents.a]\nkind = 'http'\nurl = 'nothing'", "agent type `a`"),
+        ("worker", "", "serves no agent type"),
+        ("worker", "[worker.agents.a]\nkind = 'transform'\nexpression = '1'", ""),
+        ("scheduler", "[api]\nlisten = '0.0.0.0:8080'", "not a loopback address"),
+        ("scheduler", "[planner]\norder = ['nothing']", "nothing"),
+        ("scheduler", "[api.tls]\ncert_file = '/nowhere'\nkey_file = '/nowhere'", "/nowhere"),
+        ("scheduler", "", ""),
+    ] {
+        std::fs::write(file.path(), settings)?;
+        let config = file.path().display().to_string();
+        let ran = program().args([role, "--check-config", "--config", &config]).output()?;
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.success(), expected.is_empty(), "{settings}: {said}");
+        assert!(said.contains(expected), "{settings}: {said}");
+    }
     Ok(())
 }

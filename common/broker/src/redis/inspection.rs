@@ -22,6 +22,10 @@ pub struct Inspection {
     pub refused: Vec<String>,
     /// Seconds after which the server ends idle connections, 0 for never; `None` if the user may not ask.
     pub idle_timeout_s: Option<u64>,
+    /// `appendfsync`; `None` if the user may not ask.
+    pub fsync: Option<String>,
+    /// `maxmemory` in bytes; 0 is no limit.
+    pub memory_bytes_max: u64,
     /// Of a server that has replicas, or that Sentinels watch.
     pub replication: Option<ReplicationSettings>,
 }
@@ -56,6 +60,9 @@ pub async fn inspect(settings: &RedisSettings) -> Result<Inspection> {
     let found = read_settings(&connections).await?;
     let number = |name: &str| found.as_ref()?.get(name)?.parse().ok();
     let idle_timeout_s = number("timeout");
+    let fsync = found.as_ref().and_then(|found| found.get("appendfsync").cloned());
+    let memory = Info(connections.ask(cmd("INFO").arg("memory")).await?);
+    let memory_bytes_max = whole_u64(memory.number("maxmemory"));
     let info = Info(connections.ask(cmd("INFO").arg("replication")).await?);
     let replicas = whole_u64(info.number("connected_slaves"));
     let is_replicated = replicas > 0 || settings.url.contains("+sentinel://");
@@ -68,13 +75,18 @@ pub async fn inspect(settings: &RedisSettings) -> Result<Inspection> {
         sync_delay_s: number("repl-diskless-sync-delay"),
         backlog_bytes: number("repl-backlog-size").unwrap_or_else(|| whole_u64(info.number("repl_backlog_size"))),
     });
-    Ok(Inspection { refused, idle_timeout_s, replication })
+    Ok(Inspection { refused, idle_timeout_s, fsync, memory_bytes_max, replication })
 }
 
 /// The settings that are looked at; `None` if the user may not ask.
 async fn read_settings(connections: &Connections) -> Result<Option<BTreeMap<String, String>>> {
     let mut read = cmd("CONFIG");
-    read.arg("GET").arg("timeout").arg("min-replicas-*").arg("repl-diskless-sync-delay").arg("repl-backlog-size");
+    read.arg("GET")
+        .arg("timeout")
+        .arg("appendfsync")
+        .arg("min-replicas-*")
+        .arg("repl-diskless-sync-delay")
+        .arg("repl-backlog-size");
     Ok(connections.try_ask(&read).await?.ok())
 }
 
