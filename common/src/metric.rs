@@ -69,7 +69,7 @@ const TOKENS: &[f64] = &[
 
 const AGENT_TYPE: Label =
     Label::Named("agent_type", "an agent type; `other` for those above `metrics.agent_types_max`");
-const NAMESPACE: Label = Label::Named("namespace", "a namespace of `metrics.namespaces`");
+const NAMESPACE: Label = Label::Named("plans_namespace", "a namespace of `metrics.namespaces`");
 const PLANNER: Label = Label::Named(
     "planner",
     "`llm`, `tools`, `htn`, `rules`, `agent:NAME` of the settings, `streamed`, `submitted` or `none`",
@@ -228,7 +228,7 @@ metrics! {
     Scheduler Counter "goalmill_dead_letters_total" Count [AGENT_TYPE]
         "Steps that became dead letters.";
     Scheduler Counter "goalmill_undo_failures_total" Count [
-        Label::Named("namespace", "a namespace of `metrics.namespaces`, else `other`")]
+        Label::Named("plans_namespace", "a namespace of `metrics.namespaces`, else `other`")]
         "Undo steps that failed: what they should take back may still be done.";
     Scheduler Counter "goalmill_maps_total" Count []
         "Steps with `for_each` that became one step for each item.";

@@ -27,7 +27,7 @@ def legend(text, labels):
 
 def filled(expr, rate_interval, agent_type="echo"):
     """A panel's query with its variables replaced."""
-    named = {"$__rate_interval": rate_interval, "$__range": "1m", "$namespace": ".*", "$agent_type": agent_type}
+    named = {"$__rate_interval": rate_interval, "$__range": "1m", "$cluster": ".*", "$namespace": ".*", "$agent_type": agent_type}
     for name, value in named.items():
         expr = expr.replace(name, value)
     return expr

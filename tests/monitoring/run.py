@@ -41,7 +41,8 @@ class Installation(Processes):
         self.targets, self.redis = [], f"redis://127.0.0.1:{self.start_redis()}"
 
     def scheduler(self, name):
-        (self.folder / "goalmill.toml").write_text('[planner]\norder = ["htn", "rules"]\n')
+        (self.folder / "goalmill.toml").write_text(
+            f'[planner]\norder = ["htn", "rules"]\n[archive]\nstore = "sqlite"\npath = "{self.folder / "archive"}"\n')
         api, metrics = free_port(), free_port()
         self.targets.append(f"127.0.0.1:{metrics}")
         process = self.start(name, PROGRAM, "scheduler", "--redis", self.redis, "--listen", f"127.0.0.1:{api}",
@@ -60,7 +61,7 @@ class Installation(Processes):
         config = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
                   "rule_files": [str(ROOT / "deploy/prometheus/*.rules.yml")],
                   "scrape_configs": [{"job_name": "goalmill", "static_configs": [
-                      {"targets": self.targets, "labels": {"namespace": "plans"}}]}]}
+                      {"targets": self.targets, "labels": {"cluster": "home", "namespace": "plans"}}]}]}
         path = self.folder / "prometheus.json"
         path.write_text(json.dumps(config))
         self.start("prometheus", "prometheus", f"--config.file={path}", f"--storage.tsdb.path={self.folder / 'data'}",

@@ -86,7 +86,7 @@ impl NamespaceLimits {
         *own = own.at(now_ms);
         own.submissions += 1;
         if let Some(label) = label {
-            metrics::counter!("goalmill_namespace_submissions_total", "namespace" => label).increment(1);
+            metrics::counter!("goalmill_namespace_submissions_total", "plans_namespace" => label).increment(1);
         }
         own.bytes = own.bytes.saturating_add(bytes);
         in_use.accepted.entry(namespace.clone()).or_default().insert(plan.clone(), now_ms + ACCEPTED_MS);
@@ -130,8 +130,8 @@ impl NamespaceLimits {
         let in_use = self.lock();
         for name in &self.measured {
             let own = in_use.own.get(&Namespace::from(name.as_str())).copied().unwrap_or_default();
-            metrics::gauge!("goalmill_namespace_plans", "namespace" => name.clone()).set(own.plans);
-            metrics::gauge!("goalmill_namespace_steps_in_flight", "namespace" => name.clone()).set(own.steps);
+            metrics::gauge!("goalmill_namespace_plans", "plans_namespace" => name.clone()).set(own.plans);
+            metrics::gauge!("goalmill_namespace_steps_in_flight", "plans_namespace" => name.clone()).set(own.steps);
         }
     }
 

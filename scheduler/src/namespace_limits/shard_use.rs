@@ -105,9 +105,9 @@ impl NamespaceCounter for ShardUse {
         own.cost += spent.cost.max(0.0);
         if let Some(label) = self.limits.label(namespace) {
             let micros = microdollars(spent.cost);
-            metrics::counter!("goalmill_namespace_cost_microdollars_total", "namespace" => label.clone())
+            metrics::counter!("goalmill_namespace_cost_microdollars_total", "plans_namespace" => label.clone())
                 .increment(micros);
-            metrics::counter!("goalmill_namespace_tokens_total", "namespace" => label).increment(spent.tokens);
+            metrics::counter!("goalmill_namespace_tokens_total", "plans_namespace" => label).increment(spent.tokens);
         }
         own.tokens = own.tokens.saturating_add(spent.tokens);
     }

@@ -32,7 +32,7 @@ impl WrittenEvents {
             let namespaces = self.scheduler.namespaces.as_ref();
             let label = namespaces.and_then(|limits| limits.label(&state.namespace()));
             let label = label.unwrap_or_else(|| OTHER.to_owned());
-            metrics::counter!("goalmill_undo_failures_total", "namespace" => label).increment(failures);
+            metrics::counter!("goalmill_undo_failures_total", "plans_namespace" => label).increment(failures);
         }
     }
 }

@@ -41,7 +41,7 @@ async fn waits_maps_failed_undo_steps_and_kept_events_have_metrics() -> Result<(
     let wanted = [
         "goalmill_waits_open{for=\"event\"} 7",
         "goalmill_events_kept_ratio 0.384",
-        "goalmill_undo_failures_total{namespace=\"other\"} ",
+        "goalmill_undo_failures_total{plans_namespace=\"other\"} ",
         "goalmill_maps_total ",
         "goalmill_map_items_total ",
     ];
