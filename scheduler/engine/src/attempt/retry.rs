@@ -82,7 +82,7 @@ impl Turn<'_> {
         None
     }
 
-    /// Retries a lost attempt immediately, until `lost_max` workers were lost with attempts that recorded no new call.
+    /// Retries a lost attempt immediately, until `lost_max` workers were lost without a new recorded call in between.
     fn lose_attempt(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
         // No worker had the task, so the step did not cause the loss.
         if failure.code == TASK_MISSING {

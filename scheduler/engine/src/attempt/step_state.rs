@@ -167,6 +167,9 @@ impl StepState {
         }
         let Some(details) = &mut self.details else { return };
         details.calls.fold(event);
+        if matches!(event, StepEvent::CallRecorded(_)) && details.calls.has_progress() {
+            self.lost = 0;
+        }
         details.decisions.fold(event, self.run.hooks());
         details.iterations.fold(event);
     }
@@ -323,8 +326,7 @@ impl StepState {
         self.failures
     }
 
-    /// Lost workers that count against the step if the worker of this attempt is lost: the attempt counts only if it
-    /// recorded no new call.
+    /// Lost workers that count against the step if the worker of this attempt is lost: those since its last new call.
     pub(crate) fn losses(&self) -> u32 {
         self.lost.saturating_add(u32::from(!self.calls().has_progress()))
     }

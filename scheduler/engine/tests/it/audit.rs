@@ -243,7 +243,11 @@ impl Audit {
         } else if let StepEvent::Retrying(retrying) = event {
             self.retry(record, &spec, attempt, retrying);
         } else if let StepEvent::CallRecorded(call) = event {
-            self.line(id).calls = call.n;
+            let line = self.line(id);
+            line.calls = call.n;
+            if line.calls > line.begun_with {
+                line.lost = 0;
+            }
         } else if let StepEvent::Suspended(_) = event {
             let line = self.leave(id, attempt);
             line.suspended = true;

@@ -216,6 +216,28 @@ fn a_loss_counts_only_if_the_attempt_recorded_nothing_new() {
     assert_eq!(world.code("a"), "STEP_POISONED");
 }
 
+#[test]
+fn losses_before_a_new_call_are_forgotten() {
+    let mut world = World::of(one(|step| step.retry = Retry { max: 0, ..Retry::default() }));
+    for n in 1..=5 {
+        for loss in 1..=2 {
+            let task = world.dispatch("a");
+            world.report(lost(&task)).expect("it is current");
+            assert_eq!(world.status("a"), StepStatus::Ready, "loss {loss} before call {n}");
+            world.restart();
+        }
+        let task = world.dispatch("a");
+        record(&mut world, &task, &[(n, "model")]);
+        world.report(lost(&task)).expect("it is current");
+        world.restart();
+    }
+    for losses in 1..=3 {
+        let task = world.dispatch("a");
+        world.report(lost(&task)).expect("it is current");
+        assert_eq!(world.status("a"), if losses < 3 { StepStatus::Ready } else { StepStatus::Failed });
+    }
+}
+
 fn waiting(task: &Task, n: u32, kind: CallWaitKind, schema: Option<serde_json::Value>) -> Report {
     let wait = CallWait { schema: schema.map(Json::from), limit_ms: Some(5_000), ..CallWait::new(kind, "pay 5") };
     let call = SuspendedCall { n, name: "ask".into(), inputs: Some(inputs_digest("x")), wait };

@@ -235,6 +235,10 @@ impl PlanRun {
         let step = &mut self.steps[i];
         let is_unknown = matches!(act.does, Does::Cut | Does::Lost | Does::Silent);
         step.piece().unknown |= is_unknown;
+        if act.records {
+            // Losses before a new call do not count: the step makes progress.
+            step.lost = 0;
+        }
         match act.does {
             Does::Answer(outputs) => {
                 if step.misses(&outputs) {
