@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import subprocess
@@ -314,6 +315,29 @@ def test_async_programs(installation: Installation) -> None:
         types = [event.type async for event in run.events(timeout=60)]
         return types[-1], await run.result(), (await run.results())["status"], (await client.validate(plan))["valid"]
     assert asyncio.run(go()) == ("plan_completed", {"x": 1}, "completed", True)
+
+
+FORKED = '''
+import asyncio, os
+from goalmill import AsyncGoalmill
+client = AsyncGoalmill()
+
+async def ask(side: str) -> None:
+    for n in range(50):
+        body = {"messages": [{"role": "user", "content": f"{side} {n}"}]}
+        answer = await asyncio.to_thread(client.sync.request, "POST", "/chat/completions", body)
+        assert answer["choices"][0]["message"]["content"] == f"answer to {side} {n}", answer
+
+asyncio.run(ask("before"))
+child = os.fork()
+asyncio.run(ask("parent" if child else "child"))
+assert not child or os.waitpid(child, 0)[1] == 0
+'''
+
+
+def test_a_client_works_on_both_sides_of_a_fork(model: Model) -> None:
+    subprocess.run([sys.executable, "-c", FORKED], env={**os.environ, "GOALMILL_SERVER": model.url}, check=True, timeout=60)
+    assert len(model.requests) == 150
 
 
 MODEL_AGENT = '''

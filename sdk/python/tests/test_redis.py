@@ -79,6 +79,16 @@ def test_a_drained_worker_finishes_what_it_has(installation: Installation, serve
     until(lambda: not workers())
 
 
+def test_ctrl_c_drains_what_is_served_and_interrupts_what_follows(agent: Start, tmp_path: Path) -> None:
+    served = tmp_path / "served"
+    process = agent(f"{ECHO}\nimport time\npathlib.Path({str(served)!r}).touch()\ntime.sleep(60)\n")
+    process.send_signal(signal.SIGINT)
+    until(served.exists)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(LIMIT_S) == -signal.SIGINT
+
+
 def test_a_worker_connects_over_tls(tmp_path: Path, stack: contextlib.ExitStack) -> None:
     key, certificate, port, tls = tmp_path / "key.pem", tmp_path / "cert.pem", free_port(), free_port()
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", certificate,

@@ -1,6 +1,7 @@
 """The client of the HTTP API: submit goals and plans, follow them, steer them."""
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -58,8 +59,19 @@ class Goalmill:
         import ssl
         ca_file = verify or os.environ.get("GOALMILL_CA_FILE")
         context: Any = ssl.create_default_context(cafile=ca_file) if ca_file else True
-        self.http = httpx.Client(base_url=url if "://" in url else f"http://{url}", headers=headers, verify=context,
-                                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20), timeout=httpx.Timeout(timeout, connect=5.0))
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self._connect = functools.partial(httpx.Client, base_url=url if "://" in url else f"http://{url}", headers=headers, verify=context,
+                                          limits=limits, timeout=httpx.Timeout(timeout, connect=5.0))
+        self._http = os.getpid(), self._connect()
+
+    @property
+    def http(self) -> httpx.Client:
+        """The connections of this process. Those from before a fork have the answers of two processes."""
+        process, http = self._http
+        if process != os.getpid():
+            http = self._connect()
+            self._http = os.getpid(), http
+        return http
 
     def __enter__(self) -> Goalmill:
         return self
