@@ -391,7 +391,9 @@ def test_kill_9_after_each_of_20_model_calls(installation: Installation, server:
     run = server.submit(plan)
     assert run.result(180) == [f"answer to question {n}" for n in range(1, 21)]
     assert len(model.keys) == 20 and all(key.startswith(f"{run.id}:t/") for key in model.keys)
-    assert max(model.keys.values()) <= 2, "more than the call in flight was repeated"
+    # A busy machine may lose a lease, too: each lost attempt has one call in flight.
+    lost = run.view()["steps"][0]["attempt"] - 1
+    assert lost >= 20 and model.keys.total() <= 20 + lost, "more than the call in flight was repeated"
     usage = run.results()["usage"]
     assert (usage["cost"], usage["tokens"]) == (20 * 0.25, 20 * 42), "each call counts once"
     end()
