@@ -224,7 +224,11 @@ impl PlanState {
             StepStatus::AwaitingApproval if step.run().awaits_hook() => format!("a hook must decide about `{id}`"),
             StepStatus::AwaitingApproval => match step.run().question() {
                 Some(question) => format!("a person must answer `{id}`, until {due}: {question}"),
-                None => format!("a person must agree to `{id}`, until {due}"),
+                None => {
+                    let what = step.run().reason();
+                    let colon = if what.is_empty() { "" } else { ": " };
+                    format!("a person must agree to `{id}`, until {due}{colon}{what}")
+                }
             },
             StepStatus::Failed => format!("`{id}` failed{}", because_of(step.failure())),
             StepStatus::Completed | StepStatus::Skipped | StepStatus::Cancelled | StepStatus::Revised => {
