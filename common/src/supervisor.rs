@@ -20,14 +20,14 @@ struct Supervision {
     /// Those that wait for a failure.
     waiting: Vec<Waker>,
     /// The loops that run.
-    loops: BTreeMap<u64, Watched>,
+    loops: BTreeMap<u64, WatchedLoop>,
     /// The key of the next loop.
     next: u64,
 }
 
 /// A loop that runs.
 #[derive(Debug)]
-struct Watched {
+struct WatchedLoop {
     name: String,
     is_broken: Arc<AtomicBool>,
     /// Wakes the loop; `None` until it is polled.
@@ -135,7 +135,7 @@ impl Supervisor {
         let mut supervision = self.lock();
         let key = supervision.next;
         supervision.next += 1;
-        supervision.loops.insert(key, Watched { name: name.to_owned(), is_broken, waker: None });
+        supervision.loops.insert(key, WatchedLoop { name: name.to_owned(), is_broken, waker: None });
         key
     }
 

@@ -46,14 +46,14 @@ struct ProgramFile {
 }
 
 /// How one run of a program ended.
-struct RunEnd {
+struct ProgramEnd {
     /// `None`: its file has changed, or all end.
     status: Option<ExitStatus>,
     /// It said which agents it serves.
     has_served: bool,
 }
 
-impl RunEnd {
+impl ProgramEnd {
     /// A program that cannot begin waits for a change of its file.
     fn is_crash(&self) -> bool {
         self.has_served && self.status.is_some_and(|status| !status.success())
@@ -124,14 +124,14 @@ impl Programs {
             let mut next = None;
             match ended {
                 _ if self.stop.is_cancelled() => return,
-                Ok(RunEnd { status: None, .. }) => screen.note(format!("{name} has changed and is started again")),
-                Ok(end @ RunEnd { status: Some(status), .. }) if end.is_crash() => {
+                Ok(ProgramEnd { status: None, .. }) => screen.note(format!("{name} has changed and is started again")),
+                Ok(end @ ProgramEnd { status: Some(status), .. }) if end.is_crash() => {
                     let seconds = pause.as_secs();
                     screen.note(format!("{name} has ended ({status}) and is started again in {seconds} s"));
                     next = Some(pause);
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
-                Ok(RunEnd { status: Some(status), .. }) => {
+                Ok(ProgramEnd { status: Some(status), .. }) => {
                     screen.note(format!("{name} has ended ({status}); save it to start it again"));
                 }
                 Err(error) => screen.note(format!("{name} cannot be started: {error}")),
@@ -152,7 +152,7 @@ impl Programs {
         n: usize,
         file: &ProgramFile,
         seen: Option<SystemTime>,
-    ) -> io::Result<RunEnd> {
+    ) -> io::Result<ProgramEnd> {
         let place = self.folder.path().join(format!("{n}.sock"));
         drop(std::fs::remove_file(&place));
         let listener = UnixListener::bind(&place)?;
@@ -178,7 +178,7 @@ impl Programs {
             drop(timeout(END_MAX, child.wait()).await);
         }
         drop(group);
-        Ok(RunEnd { status, has_served })
+        Ok(ProgramEnd { status, has_served })
     }
 
     fn spawn(&self, file: &ProgramFile, place: &Path) -> io::Result<Child> {
