@@ -17,10 +17,10 @@ use crate::text::{pointer_part, shorten};
 pub const CARD_BYTES_MAX: usize = 1 << 20;
 
 /// What a field may hold: notes what is wrong at a JSON Pointer.
-type Check = fn(&mut CardIssues, &Value, &str);
+type CardCheck = fn(&mut CardIssues, &Value, &str);
 
 /// A field by name, whether it must be there, and what it may hold.
-type Field = (&'static str, bool, Check);
+type Field = (&'static str, bool, CardCheck);
 
 const AGENT: [Field; 11] = [
     ("agent_type", true, CardIssues::agent_type),
@@ -138,7 +138,7 @@ impl CardIssues {
         self.each(value, at, |found, action, at| found.fields(action, at, &ACTION));
     }
 
-    fn each(&mut self, value: &Value, at: &str, check: Check) {
+    fn each(&mut self, value: &Value, at: &str, check: CardCheck) {
         match value.as_array() {
             Some(items) => items.iter().enumerate().for_each(|(i, item)| check(self, item, &format!("{at}/{i}"))),
             None => self.wrong_type(at, "a list", value),

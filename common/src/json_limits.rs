@@ -125,7 +125,7 @@ fn fits(number: &str) -> bool {
 }
 
 /// A list or an object that is open.
-struct Open {
+struct OpenContainer {
     is_object: bool,
     /// Items before the one at hand.
     index: usize,
@@ -137,7 +137,7 @@ struct Open {
 struct Scan<'t> {
     text: &'t str,
     at: usize,
-    open: Vec<Open>,
+    open: Vec<OpenContainer>,
     nesting_max: usize,
 }
 
@@ -154,7 +154,7 @@ impl Scan<'_> {
                         );
                     }
                     awaits_key = *byte == b'{';
-                    self.open.push(Open { is_object: awaits_key, index: 0, key: (0, 0) });
+                    self.open.push(OpenContainer { is_object: awaits_key, index: 0, key: (0, 0) });
                     self.at += 1;
                 }
                 b'}' | b']' => {

@@ -16,10 +16,10 @@ const REPEAT: Duration = Duration::from_mins(1);
 
 /// What a start waits for; [`crate::api::StartingApi`] answers with it.
 #[derive(Clone, Debug)]
-pub(crate) struct StartStatus(Arc<Mutex<Waiting>>);
+pub(crate) struct StartStatus(Arc<Mutex<StartWait>>);
 
 #[derive(Debug)]
-struct Waiting {
+struct StartWait {
     waits_for: Problem,
     /// When the log said so.
     logged_at: Option<Instant>,
@@ -29,7 +29,7 @@ impl Default for StartStatus {
     fn default() -> Self {
         let detail = "the scheduler starts, and has had no answer from redis yet";
         let waits_for = Problem::new(ErrorCode::NotReady, detail);
-        Self(Arc::new(Mutex::new(Waiting { waits_for, logged_at: None })))
+        Self(Arc::new(Mutex::new(StartWait { waits_for, logged_at: None })))
     }
 }
 

@@ -25,7 +25,7 @@ struct Difference {
     b: Side,
     added: Vec<String>,
     removed: Vec<String>,
-    modified: Vec<Modified>,
+    modified: Vec<ModifiedStep>,
     /// Steps with different outcomes; for two plans only.
     outcomes: Vec<Outcomes>,
 }
@@ -37,12 +37,12 @@ struct Side {
     revision: u32,
     steps: usize,
     #[serde(flatten)]
-    end: Option<End>,
+    end: Option<PlanEnding>,
 }
 
 /// Status and figures of a plan.
 #[derive(Debug, Serialize)]
-struct End {
+struct PlanEnding {
     status: String,
     completed: u32,
     failed: u32,
@@ -56,7 +56,7 @@ struct End {
 }
 
 #[derive(Debug, Serialize)]
-struct Modified {
+struct ModifiedStep {
     step: String,
     fields: Vec<Field>,
 }
@@ -145,7 +145,7 @@ fn side(loaded: &LoadedPlan) -> Side {
     let plan = &loaded.view.summary;
     let until = plan.finished_at.as_ref().unwrap_or(&plan.updated_at);
     let ms = |time: &str| parse_rfc3339(time).unwrap_or_default();
-    let end = End {
+    let end = PlanEnding {
         status: plan.status.as_str().into(),
         completed: plan.counts.completed,
         failed: plan.counts.failed,
@@ -180,7 +180,7 @@ fn compare(a: Side, b: Side, before: &Value, after: &Value, outcomes: Vec<Outcom
         let value = |step: &Map<String, Value>, name: &str| step.get(name).cloned().unwrap_or(Value::Null);
         let fields = names.map(|name| Field { name: name.clone(), a: value(old, name), b: value(&new, name) });
         let fields: Vec<Field> = fields.filter(|field| field.a != field.b).collect();
-        (!fields.is_empty()).then(|| Modified { step: id(old), fields })
+        (!fields.is_empty()).then(|| ModifiedStep { step: id(old), fields })
     });
     let modified = modified.collect();
     Difference { added: only(&after, &before), removed: only(&before, &after), a, b, modified, outcomes }
@@ -210,7 +210,7 @@ fn people(difference: &Difference, palette: Palette) -> String {
     row("revision", &|side| side.revision.to_string());
     row("steps", &|side| side.steps.to_string());
     if a.end.is_some() {
-        let end = |side: &Side, of: &dyn Fn(&End) -> String| side.end.as_ref().map(of).unwrap_or_default();
+        let end = |side: &Side, of: &dyn Fn(&PlanEnding) -> String| side.end.as_ref().map(of).unwrap_or_default();
         row("outcome", &|side| end(side, &|end| end.status.replace('_', " ")));
         row("completed", &|side| end(side, &|end| end.completed.to_string()));
         row("failed", &|side| end(side, &|end| end.failed.to_string()));
@@ -228,7 +228,7 @@ fn people(difference: &Difference, palette: Palette) -> String {
     }
     added.iter().for_each(|step| text.push_str(&format!("{} {step}\n", palette.tone(Tone::Good, "+"))));
     removed.iter().for_each(|step| text.push_str(&format!("{} {step}\n", palette.tone(Tone::Bad, "-"))));
-    for Modified { step, fields } in modified {
+    for ModifiedStep { step, fields } in modified {
         text.push_str(&format!("{} {step}\n", palette.tone(Tone::Wait, "~")));
         for Field { name, a, b } in fields {
             text.push_str(&format!("    {name}: {} → {}\n", value(a), value(b)));

@@ -39,7 +39,7 @@ pub async fn run(context: &CommandContext, args: &LogsArgs) -> CommandResult {
         screen.show(&page, "", |_| String::new())?;
         return Ok(Exit::Done);
     }
-    let mut seen = Seen::default();
+    let mut seen = SeenEvents::default();
     seen.print(context, &page.items)?;
     if !args.follow {
         if page.items.is_empty() {
@@ -63,7 +63,7 @@ pub async fn run(context: &CommandContext, args: &LogsArgs) -> CommandResult {
 
 /// Printed events: the last of each plan, and the latest time.
 #[derive(Default)]
-struct Seen {
+struct SeenEvents {
     last: BTreeMap<String, u64>,
     until_ms: u64,
 }
@@ -73,7 +73,7 @@ struct Whose {
     plan_id: String,
 }
 
-impl Seen {
+impl SeenEvents {
     /// Prints the events not printed before.
     fn print(&mut self, context: &CommandContext, items: &[Json]) -> Result<(), Failed> {
         let CommandContext { screen, clock, .. } = context;

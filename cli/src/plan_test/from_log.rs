@@ -5,7 +5,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_testkit::{
-    LogDifference, PlanTest, Progress, RecordedPlan, RunError, TestRun, first_difference, parse_agents,
+    LogDifference, PlanTest, RecordedPlan, RunError, RunProgress, TestRun, first_difference, parse_agents,
 };
 use serde::Serialize;
 
@@ -78,7 +78,7 @@ fn mocks(args: &TestArgs) -> Result<goalmill_testkit::AgentMocks, Failed> {
 }
 
 async fn complete(run: &mut TestRun, agents: &AgentCommands) -> Result<(), RunError> {
-    while let Progress::Tasks(tasks) = run.advance().await? {
+    while let RunProgress::Tasks(tasks) = run.advance().await? {
         for task in tasks {
             run.report(agents.report(&task).await);
         }

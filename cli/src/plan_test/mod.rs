@@ -14,8 +14,8 @@ use goalmill_common::number::milliseconds;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_plan::document::{self, Format as DraftFormat};
 use goalmill_testkit::{
-    PlanSource, PlanTest, Progress, RunError, RunOutcome, TestRun, check_expectations, duration_text, parse_test_file,
-    prepare_submission,
+    PlanSource, PlanTest, RunError, RunOutcome, RunProgress, TestRun, check_expectations, duration_text,
+    parse_test_file, prepare_submission,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -139,8 +139,8 @@ async fn run_plan(
     let failed = |error: RunError| vec![error.to_string()];
     let mut run = TestRun::start(test, submit, limits.clone(), &[], None).map_err(failed)?;
     match run.advance().await.map_err(failed)? {
-        Progress::Ended => Ok(run.outcome()),
-        Progress::Tasks(_) => Err(vec!["a task was given to an agent outside".into()]),
+        RunProgress::Ended => Ok(run.outcome()),
+        RunProgress::Tasks(_) => Err(vec!["a task was given to an agent outside".into()]),
     }
 }
 

@@ -16,7 +16,7 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
 use goalmill_plan::document::{self, Format as DraftFormat};
-use goalmill_testkit::{Progress, RunError, RunOutcome, TestRun, parse_test, prepare_submission};
+use goalmill_testkit::{RunError, RunOutcome, RunProgress, TestRun, parse_test, prepare_submission};
 use goalmill_worker::executor::{self, CallStore, ExecutionEnd, Executor, RecordedCalls, check_result};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -102,8 +102,8 @@ async fn serve(mut run: TestRun, program: &Bridge, limits: &Limits) -> Result<Ki
     let mut stops = BTreeMap::<_, CancellationToken>::new();
     loop {
         match run.advance().await.map_err(problem_of)? {
-            Progress::Ended => break,
-            Progress::Tasks(tasks) => waiting.extend(tasks),
+            RunProgress::Ended => break,
+            RunProgress::Tasks(tasks) => waiting.extend(tasks),
         }
         waiting.retain(|task: &Task| run.is_outstanding(&task.token));
         stops.retain(|token, stop| {

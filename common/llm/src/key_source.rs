@@ -21,7 +21,7 @@ const SHOWN_CHARS_MAX: usize = 300;
 /// The source of one model's key.
 #[derive(Debug)]
 pub struct KeySource {
-    from: Origin,
+    from: KeyOrigin,
     /// The newest key, and when it was read. Also what is redacted from texts.
     newest: Mutex<Option<(ApiKey, Instant)>>,
     /// One program at a time.
@@ -29,7 +29,7 @@ pub struct KeySource {
 }
 
 #[derive(Debug)]
-enum Origin {
+enum KeyOrigin {
     /// No key is sent.
     Nowhere,
     /// Read once; the name of the variable.
@@ -47,17 +47,17 @@ impl KeySource {
     pub fn new(model: &ModelSettings) -> Self {
         let from = if let [_, ..] = model.api_key_command.as_slice() {
             let refresh = Duration::from_millis(model.api_key_refresh_ms);
-            Origin::Command { words: model.api_key_command.clone(), refresh }
+            KeyOrigin::Command { words: model.api_key_command.clone(), refresh }
         } else if !model.api_key_file.is_empty() {
-            Origin::File(model.api_key_file.clone())
+            KeyOrigin::File(model.api_key_file.clone())
         } else if !model.api_key_env.is_empty() {
-            Origin::Variable(model.api_key_env.clone())
+            KeyOrigin::Variable(model.api_key_env.clone())
         } else {
-            Origin::Nowhere
+            KeyOrigin::Nowhere
         };
         let read = match &from {
-            Origin::Variable(name) => ApiKey::from_variable(name),
-            Origin::Nowhere | Origin::File(_) | Origin::Command { .. } => None,
+            KeyOrigin::Variable(name) => ApiKey::from_variable(name),
+            KeyOrigin::Nowhere | KeyOrigin::File(_) | KeyOrigin::Command { .. } => None,
         };
         Self { from, newest: Mutex::new(read.map(|key| (key, Instant::now()))), running: tokio::sync::Mutex::default() }
     }
@@ -65,10 +65,10 @@ impl KeySource {
     /// Why no key can be had, as far as this is known before a call.
     pub fn obstacle(&self) -> Option<String> {
         match &self.from {
-            Origin::Variable(name) if self.newest().is_none() => {
+            KeyOrigin::Variable(name) if self.newest().is_none() => {
                 Some(format!("the API key is missing; set the environment variable `{name}`"))
             }
-            Origin::Nowhere | Origin::Variable(_) | Origin::File(_) | Origin::Command { .. } => None,
+            KeyOrigin::Nowhere | KeyOrigin::Variable(_) | KeyOrigin::File(_) | KeyOrigin::Command { .. } => None,
         }
     }
 
@@ -80,10 +80,10 @@ impl KeySource {
     /// The key of the next call; `None` if none is sent. The error is a message for users.
     pub async fn key(&self) -> Result<Option<ApiKey>, String> {
         match &self.from {
-            Origin::Nowhere => Ok(None),
-            Origin::Variable(_) => Ok(self.newest()),
-            Origin::File(path) => self.keep(read_file(path).await?).map(Some),
-            Origin::Command { words, refresh } => {
+            KeyOrigin::Nowhere => Ok(None),
+            KeyOrigin::Variable(_) => Ok(self.newest()),
+            KeyOrigin::File(path) => self.keep(read_file(path).await?).map(Some),
+            KeyOrigin::Command { words, refresh } => {
                 let _alone = self.running.lock().await;
                 let fresh = self.slot().as_ref().filter(|(_, at)| at.elapsed() < *refresh).map(|(key, _)| key.clone());
                 match fresh {
@@ -99,9 +99,9 @@ impl KeySource {
         let mut slot = self.slot();
         let is_newest = slot.as_ref().map(|(newest, _)| newest) == key;
         match &self.from {
-            Origin::Nowhere | Origin::Variable(_) => false,
-            Origin::File(_) => true,
-            Origin::Command { .. } => {
+            KeyOrigin::Nowhere | KeyOrigin::Variable(_) => false,
+            KeyOrigin::File(_) => true,
+            KeyOrigin::Command { .. } => {
                 if is_newest {
                     *slot = None;
                 }
@@ -123,10 +123,10 @@ impl KeySource {
     /// The setting, for messages.
     pub fn name(&self) -> String {
         match &self.from {
-            Origin::Nowhere => "no setting".into(),
-            Origin::Variable(name) => format!("`{name}`"),
-            Origin::File(path) => format!("`api_key_file` `{path}`"),
-            Origin::Command { words, .. } => format!("`api_key_command` `{}`", words[0]),
+            KeyOrigin::Nowhere => "no setting".into(),
+            KeyOrigin::Variable(name) => format!("`{name}`"),
+            KeyOrigin::File(path) => format!("`api_key_file` `{path}`"),
+            KeyOrigin::Command { words, .. } => format!("`api_key_command` `{}`", words[0]),
         }
     }
 

@@ -45,7 +45,7 @@ pub struct PlanState {
     pub(crate) goal_read: Vec<String>,
     pub(crate) created_ms: u64,
     pub(crate) plan: RunningPlan,
-    pub(crate) origin: Origin,
+    pub(crate) origin: PlanOrigin,
     pub(crate) graph: PlanGraph,
     pub(crate) steps: Vec<StepState>,
     pub(crate) phases: Phases,
@@ -83,7 +83,7 @@ pub struct PlanState {
 
 /// How the plan was made.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Origin {
+pub(crate) struct PlanOrigin {
     /// Whether there is a plan.
     pub(crate) created: bool,
     pub(crate) planner: String,
@@ -98,7 +98,7 @@ pub(crate) struct Origin {
     pub(crate) implied: Vec<Criterion>,
 }
 
-impl Origin {
+impl PlanOrigin {
     /// Keeps why a planner took over from a model that failed, or what it guessed.
     pub(crate) fn keep_note(&mut self, warnings: &[Issue]) {
         let of_planners =
@@ -120,7 +120,7 @@ impl PlanState {
             goal_read: Vec::new(),
             created_ms: time_ms,
             plan: RunningPlan::default(),
-            origin: Origin::default(),
+            origin: PlanOrigin::default(),
             graph: PlanGraph::default(),
             steps: Vec::new(),
             phases: Phases::default(),

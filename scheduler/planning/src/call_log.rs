@@ -191,11 +191,11 @@ pub struct CallScope {
     planner: &'static str,
     spend: SpendBudget,
     provenance: Provenance,
-    state: Arc<Mutex<Open>>,
+    state: Arc<Mutex<OpenCall>>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenCall {
     calls: Vec<u32>,
     /// The part of the spending that is recorded.
     written: Charged,

@@ -116,7 +116,7 @@ struct Parked {
 
 /// Ready steps of one queue.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct ReadyCounts {
     /// Those that wait for nothing but room in the queue.
     pub(crate) open: u64,
     /// Those whose plan or namespace has no room for them.
@@ -143,10 +143,10 @@ impl ReadySet {
     /// How many steps wait for each queue. Those that the engine runs itself wait for none.
     ///
     /// - `has_room`: whether steps of a namespace may be sent.
-    pub(crate) fn counts(&self, has_room: impl Fn(&str) -> bool) -> BTreeMap<AgentType, Waiting> {
-        let mut counts = BTreeMap::<AgentType, Waiting>::new();
+    pub(crate) fn counts(&self, has_room: impl Fn(&str) -> bool) -> BTreeMap<AgentType, ReadyCounts> {
+        let mut counts = BTreeMap::<AgentType, ReadyCounts>::new();
         for (agent_type, queue) in &self.queues {
-            let mut waiting = Waiting::default();
+            let mut waiting = ReadyCounts::default();
             for (name, namespace) in queue.classes.values().flat_map(|class| &class.namespaces) {
                 let sum = if has_room(name) { &mut waiting.open } else { &mut waiting.parked };
                 *sum += namespace.places.len() as u64;

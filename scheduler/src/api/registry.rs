@@ -168,7 +168,7 @@ pub(crate) async fn act_on_queue(State(api): State<Api>, Path(address): Path<Str
 async fn views(api: &Api) -> Result<Vec<QueueView>, BrokerError> {
     let (served, paused) = (served(api), api.scheduler.broker.paused_queues().await?);
     let views = api.scheduler.broker.queues().await?.into_iter().map(|queue| {
-        let Served { workers, slots, .. } = served.get(&queue.agent_type).copied().unwrap_or_default();
+        let ServingWorkers { workers, slots, .. } = served.get(&queue.agent_type).copied().unwrap_or_default();
         QueueView {
             paused: paused.contains(&queue.agent_type),
             agent_type: queue.agent_type,
@@ -185,14 +185,14 @@ async fn views(api: &Api) -> Result<Vec<QueueView>, BrokerError> {
 
 /// Live workers of an agent type that take tasks, their slots, and those in use.
 #[derive(Clone, Copy, Default)]
-struct Served {
+struct ServingWorkers {
     workers: u32,
     slots: u32,
     busy: u32,
 }
 
-fn served(api: &Api) -> BTreeMap<AgentType, Served> {
-    let mut served = BTreeMap::<AgentType, Served>::new();
+fn served(api: &Api) -> BTreeMap<AgentType, ServingWorkers> {
+    let mut served = BTreeMap::<AgentType, ServingWorkers>::new();
     for worker in api.scheduler.directory.workers().iter().filter(|worker| !worker.draining) {
         for agent_type in &worker.agents {
             let by = served.entry(agent_type.clone()).or_default();
@@ -207,7 +207,7 @@ fn served(api: &Api) -> BTreeMap<AgentType, Served> {
 /// Queues and workers, to explain a plan.
 pub(super) async fn explain_context(api: &Api) -> Result<ExplainContext, BrokerError> {
     let (mut queues, paused) = (BTreeMap::<AgentType, AgentHealth>::new(), api.scheduler.broker.paused_queues().await?);
-    for (agent_type, Served { workers, slots, busy }) in served(api) {
+    for (agent_type, ServingWorkers { workers, slots, busy }) in served(api) {
         queues.insert(agent_type, AgentHealth { workers, slots, busy, ..AgentHealth::default() });
     }
     let mut quarantined = BTreeMap::new();
@@ -251,7 +251,7 @@ pub(crate) async fn scaling(State(api): State<Api>, Path(agent_type): Path<Strin
     let load = scaling::loads(&api.scheduler, &api.shards).await?.get(&agent_type).copied().unwrap_or_default();
     let desired_slots = scaling::desired_slots(queue, load, api.scheduler.directory.is_held(&agent_type));
     let Load { ready, due_soon } = load;
-    let Served { workers, slots, .. } = served(&api).get(&agent_type).copied().unwrap_or_default();
+    let ServingWorkers { workers, slots, .. } = served(&api).get(&agent_type).copied().unwrap_or_default();
     Ok(Json(Scaling { agent_type, waiting, running, ready, due_soon, slots, workers, desired_slots }))
 }
 

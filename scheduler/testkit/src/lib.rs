@@ -26,4 +26,4 @@ pub use recorded_plan::RecordedPlan;
 pub use run_outcome::{RunError, RunOutcome};
 pub use submission::prepare_submission;
 pub use test_file::{AgentMocks, PlanSource, PlanTest, TestFile, test_schema};
-pub use test_run::{Progress, TestRun};
+pub use test_run::{RunProgress, TestRun};

@@ -32,7 +32,7 @@ const PLANNING_MAX: Duration = Duration::from_secs(30);
 
 /// What a run waits for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Progress {
+pub enum RunProgress {
     /// Reports of agents outside; with the tasks that are new. The clock stands still meanwhile.
     Tasks(Vec<Task>),
     Ended,
@@ -99,7 +99,7 @@ impl TestRun {
     }
 
     /// Goes on until an agent outside has to answer, or until the end. The clock jumps to what happens next.
-    pub async fn advance(&mut self) -> Result<Progress, RunError> {
+    pub async fn advance(&mut self) -> Result<RunProgress, RunError> {
         loop {
             while let Some(request) = self.shard.settle() {
                 self.ask_planner(request).await;
@@ -110,10 +110,10 @@ impl TestRun {
             }
             let tasks = self.give_out_tasks()?;
             if self.root().is_final() {
-                return Ok(Progress::Ended);
+                return Ok(RunProgress::Ended);
             }
             if !self.outstanding.is_empty() {
-                return Ok(Progress::Tasks(tasks));
+                return Ok(RunProgress::Tasks(tasks));
             }
             self.script.answer_waits(&self.shard);
             self.turn()?;

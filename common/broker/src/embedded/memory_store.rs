@@ -11,7 +11,7 @@ use goalmill_common::wire::{Fields, InboxStream};
 use serde::{Deserialize, Serialize};
 
 use super::deadlines::{Deadlines, Expiring};
-use super::signals::{Signals, Topic};
+use super::signals::{Topic, TopicSignals};
 use super::stream::{ConsumerGroup, Id, Stream};
 use crate::inbox::sort_by_time;
 use crate::{Claim, Commit, DeadLetter, Delivery, InboxCursor, InboxEntry, Install, LogEntry, Meta, Ownership};
@@ -39,7 +39,7 @@ pub(super) struct MemoryStore {
     /// Workers that are asked to drain.
     pub(super) draining: BTreeSet<WorkerId>,
     #[serde(skip)]
-    pub(super) signals: Signals,
+    pub(super) signals: TopicSignals,
 }
 
 /// What belongs to one shard.

@@ -53,7 +53,7 @@ impl EmbeddedReader {
         if !first.is_empty() || block_ms == 0 {
             return Ok(first);
         }
-        let _waiting = Waiting::begin(self, topics);
+        let _waiting = ReaderWait::begin(self, topics);
         let end = Instant::now() + Duration::from_millis(block_ms.min(WAIT_MS_MAX));
         loop {
             let found = attempt()?;
@@ -173,12 +173,12 @@ impl Waker for Wake {
 }
 
 /// A reader's place among those who wait, given up also when its future is dropped.
-struct Waiting<'a> {
+struct ReaderWait<'a> {
     reader: &'a EmbeddedReader,
     topics: &'a [Topic],
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> ReaderWait<'a> {
     fn begin(reader: &'a EmbeddedReader, topics: &'a [Topic]) -> Self {
         reader.core.inspect(|store, _| {
             for topic in topics {
@@ -189,7 +189,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ReaderWait<'_> {
     fn drop(&mut self) {
         self.reader.core.inspect(|store, _| {
             for topic in self.topics {

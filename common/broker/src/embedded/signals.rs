@@ -23,13 +23,13 @@ pub(super) enum Topic {
 
 /// Waiting readers by topic, and subscribers with their unread messages, both by reader number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Signals {
+pub(super) struct TopicSignals {
     readers: u64,
     waiting: BTreeMap<Topic, BTreeMap<u64, Arc<Notify>>>,
     subscribers: BTreeMap<u64, VecDeque<Broadcast>>,
 }
 
-impl Signals {
+impl TopicSignals {
     /// A number for a new reader.
     pub(super) fn next_reader(&mut self) -> u64 {
         self.readers += 1;

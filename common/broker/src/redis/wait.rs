@@ -37,9 +37,9 @@ impl Wait {
     }
 
     /// The reader waits until the guard is dropped.
-    pub(super) fn begin(self: &Arc<Self>) -> Waiting {
+    pub(super) fn begin(self: &Arc<Self>) -> WaitGuard {
         self.turn.fetch_add(1, Ordering::SeqCst);
-        Waiting(self.clone())
+        WaitGuard(self.clone())
     }
 
     /// Ends with the next call of [`Waker::wake`].
@@ -48,9 +48,9 @@ impl Wait {
     }
 }
 
-pub(super) struct Waiting(Arc<Wait>);
+pub(super) struct WaitGuard(Arc<Wait>);
 
-impl Drop for Waiting {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         self.0.turn.fetch_add(1, Ordering::SeqCst);
     }

@@ -26,7 +26,7 @@ use crate::graph::running_plan::RunningPlan;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::people::waiting::{PLANNER_MS, Reviser, Waiting};
 use crate::revise;
-use crate::state::{Origin, PlanState, StepState, at};
+use crate::state::{PlanOrigin, PlanState, StepState, at};
 use crate::sub_plan::inner_plans::InnerPlans;
 use crate::transitions::plan_transition;
 
@@ -270,7 +270,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
     state.counts.pending = state.counts.total;
     state.phases = Phases::new(&graph);
     state.capacity.clear(&graph);
-    state.origin = Origin {
+    state.origin = PlanOrigin {
         created: true,
         planner: created.planner.clone(),
         confidence: created.confidence,

@@ -28,7 +28,7 @@ pub(crate) fn compile(
     problem: &PlanningProblem,
     line: Option<u64>,
 ) -> Result<CompiledProblem, CompileError> {
-    let mut build = Build::new(domain, problem);
+    let mut build = NetworkBuild::new(domain, problem);
     build.line = line;
     let mut actions = Vec::new();
     for action in &domain.actions {
@@ -47,7 +47,7 @@ pub(crate) fn compile(
     Ok(compiled)
 }
 
-struct Build<'a> {
+struct NetworkBuild<'a> {
     domain: &'a Domain,
     objects: BTreeMap<&'a str, Object>,
     /// Types of each object.
@@ -81,7 +81,7 @@ impl Variables {
     }
 }
 
-impl<'a> Build<'a> {
+impl<'a> NetworkBuild<'a> {
     fn new(domain: &'a Domain, problem: &'a PlanningProblem) -> Self {
         let mut objects = BTreeMap::new();
         let mut of: Vec<Vec<&[String]>> = Vec::new();

@@ -29,7 +29,7 @@ pub(crate) use validation_context::seen_places;
 pub(crate) use validation_context::{InputsRead, ValidationContext};
 
 use crate::formats::join_stream;
-use tree::{Reading, Tree};
+use tree::{Tree, TreeReading};
 
 /// How a text is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub fn parse_document(text: &[u8], format: Format, limits: &Limits) -> Result<Va
         let hint = "write it as text, in quotes";
         return Err(vec![issue("INVALID_NUMBER", &wrong.pointer, wrong.detail, hint)]);
     }
-    let reading = Reading::new(limits, !is_json);
+    let reading = TreeReading::new(limits, !is_json);
     let tree = Tree::root(&reading);
     let (value, failure) = if is_json {
         let mut json = serde_json::Deserializer::from_str(text);

@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 use super::{issue, too_large};
 
 /// What is known while a document is read.
-pub(super) struct Reading<'l> {
+pub(super) struct TreeReading<'l> {
     limits: &'l Limits,
     /// Whether `<<` merges, as it does in YAML.
     merges: bool,
@@ -32,7 +32,7 @@ pub(super) struct ParseFailure {
     hint: &'static str,
 }
 
-impl<'l> Reading<'l> {
+impl<'l> TreeReading<'l> {
     pub(super) fn new(limits: &'l Limits, merges: bool) -> Self {
         Self {
             limits,
@@ -101,12 +101,12 @@ impl<'l> Reading<'l> {
 /// Reads one value.
 #[derive(Clone, Copy)]
 pub(super) struct Tree<'r, 'l> {
-    reading: &'r Reading<'l>,
+    reading: &'r TreeReading<'l>,
     depth: usize,
 }
 
 impl<'r, 'l> Tree<'r, 'l> {
-    pub(super) fn root(reading: &'r Reading<'l>) -> Self {
+    pub(super) fn root(reading: &'r TreeReading<'l>) -> Self {
         Self { reading, depth: 0 }
     }
 

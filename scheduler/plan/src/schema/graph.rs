@@ -64,7 +64,7 @@ impl Graph {
     /// Reads a schema. Takes no recursion: a chain of references may be as long as the schema.
     pub fn from_schema(root: &Value) -> Result<Self, Unreadable> {
         let names = Names::from_schema(root);
-        let mut reading = Reading { nodes: Vec::new(), ids: HashMap::default(), found: Vec::new() };
+        let mut reading = GraphReading { nodes: Vec::new(), ids: HashMap::default(), found: Vec::new() };
         reading.id(root, root);
         let (mut next, mut uses) = (0, 0);
         while let Some((schema, base)) = reading.found.get(next).copied() {
@@ -103,14 +103,14 @@ impl Graph {
 }
 
 /// The work of reading a graph: nodes are numbered when they are first met.
-struct Reading<'s> {
+struct GraphReading<'s> {
     nodes: Vec<Node>,
     ids: HashMap<usize, NodeId>,
     /// Each with the embedded resource that it is in.
     found: Vec<(&'s Value, &'s Value)>,
 }
 
-impl<'s> Reading<'s> {
+impl<'s> GraphReading<'s> {
     fn id(&mut self, schema: &'s Value, base: &'s Value) -> NodeId {
         let place = std::ptr::from_ref(schema).addr();
         let found = &mut self.found;

@@ -11,7 +11,7 @@ use goalmill_common::problem::Issue;
 
 use super::catalogue::Catalogue;
 use super::graph::StepNumbers;
-use super::origin::Origin;
+use super::origin::StepOrigin;
 use super::rules::{Policy, Rules, Weight};
 use super::{inputs, plan_inputs};
 use crate::document::{DocumentPath, ValidationContext, shorten};
@@ -19,13 +19,13 @@ use crate::document::{DocumentPath, ValidationContext, shorten};
 pub(super) fn check_agents(
     context: &ValidationContext<'_>,
     plan: &mut Plan,
-    origins: &[Origin<'_>],
+    origins: &[StepOrigin<'_>],
     index: &StepNumbers,
 ) {
     plan_inputs::check_sub_plans(context, plan, origins);
     let Some(rules) = context.rules else { return };
     if let Some(catalogue) = rules.catalogue {
-        let check = Check { context, rules, catalogue, reported: RefCell::default(), offered: RefCell::default() };
+        let check = AgentCheck { context, rules, catalogue, reported: RefCell::default(), offered: RefCell::default() };
         for (step, origin) in plan.steps.iter().zip(origins).filter(|(step, _)| !step.kind.is_inline()) {
             check.step(step, origin);
             check.fallback(step, origin);
@@ -40,7 +40,12 @@ pub(super) fn check_agents(
 }
 
 /// Warns of agent types without a live worker, each once: all that is looked at where there is no catalogue.
-fn warn_of_unserved(context: &ValidationContext<'_>, live: &BTreeSet<AgentType>, plan: &Plan, origins: &[Origin<'_>]) {
+fn warn_of_unserved(
+    context: &ValidationContext<'_>,
+    live: &BTreeSet<AgentType>,
+    plan: &Plan,
+    origins: &[StepOrigin<'_>],
+) {
     let mut reported: HashSet<&AgentType> = HashSet::default();
     let mut before: Option<&AgentType> = None;
     for (step, origin) in plan.steps.iter().zip(origins) {
@@ -75,7 +80,7 @@ pub fn no_live_worker(agent_type: &AgentType, pointer: String) -> Issue {
     }
 }
 
-struct Check<'a, 'l> {
+struct AgentCheck<'a, 'l> {
     context: &'a ValidationContext<'l>,
     rules: &'a Rules<'a>,
     catalogue: &'a Catalogue,
@@ -85,8 +90,8 @@ struct Check<'a, 'l> {
     offered: RefCell<HashSet<&'a str>>,
 }
 
-impl<'a> Check<'a, '_> {
-    fn step(&self, step: &'a Step, origin: &Origin<'_>) {
+impl<'a> AgentCheck<'a, '_> {
+    fn step(&self, step: &'a Step, origin: &StepOrigin<'_>) {
         if step.plan.is_some() || step.kind == StepKind::Plan {
             return;
         }
@@ -99,7 +104,7 @@ impl<'a> Check<'a, '_> {
     }
 
     /// A fallback that cannot be had is only noticed when it is needed most.
-    fn fallback(&self, step: &'a Step, origin: &Origin<'_>) {
+    fn fallback(&self, step: &'a Step, origin: &StepOrigin<'_>) {
         let Some(fallback) = &step.fallback else { return };
         let action = fallback.action.as_ref().unwrap_or(&step.action);
         origin.with_key("fallback", |at| {
@@ -195,7 +200,7 @@ fn quoted(names: &[&str], between: &str) -> String {
 }
 
 /// Refuses what policy forbids, and has a person asked where it says so.
-fn permit(context: &ValidationContext<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) {
+fn permit(context: &ValidationContext<'_>, rules: &Rules<'_>, step: &mut Step, origin: &StepOrigin<'_>) {
     if step.kind.is_inline() {
         return;
     }

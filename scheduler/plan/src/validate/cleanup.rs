@@ -6,7 +6,7 @@ use goalmill_expression::{self as expression, Facts};
 use serde_json::Value;
 
 use super::graph::StepNumbers;
-use super::origin::Origin;
+use super::origin::StepOrigin;
 use crate::document::{DocumentPath, Fields, ValidationContext, text};
 
 /// `book:undo`, shortened where that would be too long.
@@ -43,7 +43,7 @@ pub(super) fn undo_on(fields: &Fields<'_, '_>) -> Option<Vec<UndoOn>> {
 pub(super) fn check_cleanup_order(
     context: &ValidationContext<'_>,
     plan: &Plan,
-    origins: &[Origin<'_>],
+    origins: &[StepOrigin<'_>],
     index: &StepNumbers,
 ) {
     if !plan.steps.iter().any(Step::is_cleanup) {
@@ -89,7 +89,13 @@ fn sees_other_steps(spec: &Step) -> bool {
 }
 
 /// What one clean-up step may not have.
-fn check_alone(context: &ValidationContext<'_>, plan: &Plan, spec: &Step, origin: &Origin<'_>, index: &StepNumbers) {
+fn check_alone(
+    context: &ValidationContext<'_>,
+    plan: &Plan,
+    spec: &Step,
+    origin: &StepOrigin<'_>,
+    index: &StepNumbers,
+) {
     if !spec.is_cleanup() {
         return;
     }

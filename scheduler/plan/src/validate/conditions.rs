@@ -9,7 +9,7 @@ use goalmill_expression::{ComparedOperands, Facts, Operand, ValueType};
 use serde_json::Value;
 
 use super::graph::StepNumbers;
-use super::origin::Origin;
+use super::origin::StepOrigin;
 use crate::document::{DocumentPath, ValidationContext};
 
 /// What the expressions of one step say about other steps.
@@ -39,7 +39,7 @@ impl StepReads {
 pub(super) fn check_failed_dependencies(
     context: &ValidationContext<'_>,
     plan: &Plan,
-    (step, origin): (usize, &Origin<'_>),
+    (step, origin): (usize, &StepOrigin<'_>),
     needs: &[u32],
 ) {
     let (spec, Some(rules)) = (&plan.steps[step], context.rules) else { return };
@@ -75,7 +75,7 @@ fn asks_for_failure(when: &str, id: &StepId) -> bool {
 pub(super) fn warn_of_skips(
     context: &ValidationContext<'_>,
     plan: &Plan,
-    (step, origin): (usize, &Origin<'_>),
+    (step, origin): (usize, &StepOrigin<'_>),
     needs: &[u32],
     reads: &StepReads,
 ) {

@@ -5,7 +5,7 @@ use goalmill_common::plan::{DependencyStatus, OnFailure, Plan, Step};
 use serde_json::{Map, Value};
 
 use super::graph::StepNumbers;
-use super::origin::{Dependency, DependencyPlace, Origin};
+use super::origin::{Dependency, DependencyPlace, StepOrigin};
 use super::step_id::id_text;
 use crate::document::{DocumentPath, Fields, Table, ValidationContext, shorten, text, wrong_type};
 
@@ -27,7 +27,7 @@ pub(super) fn read_dependencies<'v>(fields: &Fields<'v, '_>, step: &mut Step) ->
 }
 
 /// Drops statuses of steps that are no dependencies, once the edges of the plan are known.
-pub(super) fn drop_unused(context: &ValidationContext<'_>, steps: &mut [Step], origins: &[Origin<'_>]) {
+pub(super) fn drop_unused(context: &ValidationContext<'_>, steps: &mut [Step], origins: &[StepOrigin<'_>]) {
     for (step, origin) in steps.iter_mut().zip(origins) {
         let at = DocumentPath::Pointer(&origin.at);
         let at = at.key("dependency_status");
@@ -169,7 +169,7 @@ fn read_status(
 pub(super) fn check_dependency_statuses(
     context: &ValidationContext<'_>,
     plan: &Plan,
-    origins: &[Origin<'_>],
+    origins: &[StepOrigin<'_>],
     index: &StepNumbers,
 ) {
     for (spec, origin) in plan.steps.iter().zip(origins).filter(|(spec, _)| !spec.dependency_status.is_empty()) {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::conditions::{StepReads, check_failed_dependencies, warn_of_skips, warn_of_types};
 use super::declared_outputs::DeclaredOutputs;
 use super::graph::{self, Graph, PhaseRanks, StepNumbers};
-use super::origin::{Dependency, DependencyPlace, Origin};
+use super::origin::{Dependency, DependencyPlace, StepOrigin};
 use crate::document::{DocumentPath, ValidationContext, shorten};
 use goalmill_common::suggest::nearest;
 use goalmill_expression::{self as expression, ExpressionError, Facts};
@@ -52,7 +52,7 @@ pub(super) fn check_expressions(
     context: &ValidationContext<'_>,
     at: &DocumentPath<'_>,
     plan: &mut Plan,
-    origins: &mut [Origin<'_>],
+    origins: &mut [StepOrigin<'_>],
     index: &StepNumbers,
     (graph, ranks): (&mut Graph, &PhaseRanks),
 ) {
@@ -111,7 +111,7 @@ fn infer_dependencies(
 fn add_dependencies(
     context: &ValidationContext<'_>,
     plan: &mut Plan,
-    origins: &mut [Origin<'_>],
+    origins: &mut [StepOrigin<'_>],
     needs: &mut [Vec<u32>],
     inferred: Vec<ReachabilityQuery>,
 ) {
@@ -173,7 +173,7 @@ fn not_a_dependency(context: &ValidationContext<'_>, plan: &Plan, query: &Reacha
 
 impl ExpressionCheck<'_, '_> {
     /// Checks each expression of a step with the names that it sees there.
-    fn check_step(&mut self, i: usize, step: &Step, origin: &Origin<'_>) {
+    fn check_step(&mut self, i: usize, step: &Step, origin: &StepOrigin<'_>) {
         for (field, text) in step.expressions() {
             let names = field.names(step);
             let is_list = field == ExpressionField::ForEach;

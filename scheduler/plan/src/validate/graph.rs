@@ -8,7 +8,7 @@ use goalmill_common::number::{to_u32, to_usize, whole_u64};
 use goalmill_common::plan::{Join, Plan, Step, Strategy};
 use petgraph::graph::{DiGraph, NodeIndex};
 
-use super::origin::Origin;
+use super::origin::StepOrigin;
 use crate::document::{DocumentPath, ValidationContext, shorten};
 use goalmill_common::suggest::nearest;
 
@@ -33,7 +33,7 @@ pub(super) fn check_graph(
     context: &ValidationContext<'_>,
     at: &DocumentPath<'_>,
     plan: &mut Plan,
-    origins: &[Origin<'_>],
+    origins: &[StepOrigin<'_>],
     numbers: &StepNumbers,
     complete: bool,
 ) -> (Graph, PhaseRanks) {
@@ -49,7 +49,7 @@ pub(super) fn check_order(
     context: &ValidationContext<'_>,
     at: &DocumentPath<'_>,
     plan: &Plan,
-    origins: &[Origin<'_>],
+    origins: &[StepOrigin<'_>],
     graph: &mut Graph,
 ) -> PhaseRanks {
     graph.order = order(&graph.needs);
@@ -67,7 +67,7 @@ pub(super) fn check_order(
 }
 
 /// Numbers the steps; of several with one id the first counts, the others are errors.
-pub(super) fn number_steps(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) -> StepNumbers {
+pub(super) fn number_steps(context: &ValidationContext<'_>, plan: &Plan, origins: &[StepOrigin<'_>]) -> StepNumbers {
     let mut index: StepNumbers = HashMap::default();
     index.reserve(plan.steps.len());
     for (i, step) in plan.steps.iter().enumerate() {
@@ -87,7 +87,7 @@ pub(super) fn number_steps(context: &ValidationContext<'_>, plan: &Plan, origins
 fn resolve(
     context: &ValidationContext<'_>,
     plan: &mut Plan,
-    origins: &[Origin<'_>],
+    origins: &[StepOrigin<'_>],
     index: &StepNumbers,
     complete: bool,
 ) -> Vec<Vec<u32>> {
@@ -185,7 +185,7 @@ const STARTS_MAX: usize = 64;
 const SPELLED_MAX: usize = 20;
 
 /// One issue for each knot of cycles, with the shortest cycle found in it.
-fn cycles(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>], needs: &[Vec<u32>]) {
+fn cycles(context: &ValidationContext<'_>, plan: &Plan, origins: &[StepOrigin<'_>], needs: &[Vec<u32>]) {
     let mut graph: DiGraph<(), (), u32> = DiGraph::with_capacity(needs.len(), needs.iter().map(Vec::len).sum());
     (0..needs.len()).for_each(|_| {
         graph.add_node(());
@@ -266,7 +266,7 @@ fn cycle_through(start: usize, knot: &[usize], needs: &[Vec<u32>]) -> Vec<usize>
     Vec::new()
 }
 
-fn joins(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+fn joins(context: &ValidationContext<'_>, plan: &Plan, origins: &[StepOrigin<'_>]) {
     for (step, origin) in plan.steps.iter().zip(origins) {
         // What is written counts: a dependency that leads nowhere has its own issue.
         let most = origin.dependencies.len();
@@ -289,7 +289,7 @@ fn phases(
     context: &ValidationContext<'_>,
     at: &DocumentPath<'_>,
     plan: &Plan,
-    origins: &[Origin<'_>],
+    origins: &[StepOrigin<'_>],
     graph: &Graph,
 ) -> PhaseRanks {
     let known: HashMap<&str, usize> = plan.phases.iter().enumerate().rev().map(|(i, p)| (p.id.as_str(), i)).collect();

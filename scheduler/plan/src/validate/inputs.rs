@@ -16,7 +16,7 @@ use super::catalogue::{ActionEntry, Catalogue};
 use super::graph::StepNumbers;
 use super::input_schema::{Look, below, declared, look, types};
 use super::names;
-use super::origin::Origin;
+use super::origin::StepOrigin;
 use super::path::{Mention, mentions};
 use super::rules::{Rules, Weight};
 use crate::document::{DocumentPath, ValidationContext, shorten};
@@ -31,7 +31,7 @@ pub(super) fn check_inputs(
     rules: &Rules<'_>,
     catalogue: &Catalogue,
     plan: &Plan,
-    origins: &[Origin<'_>],
+    origins: &[StepOrigin<'_>],
     index: &StepNumbers,
 ) {
     // The answer for one action serves every step that asks it.
@@ -41,7 +41,7 @@ pub(super) fn check_inputs(
         let found = || action_entry(catalogue, step).map(|entry| StepAction::new(context, rules, entry).into());
         known.entry(key).or_insert_with(found).clone()
     });
-    let check = Check { context, rules, plan, index, actions: actions.collect() };
+    let check = InputCheck { context, rules, plan, index, actions: actions.collect() };
     for (i, origin) in origins.iter().enumerate().filter(|(i, _)| !plan.steps[*i].kind.is_inline()) {
         check.step(i, origin);
     }
@@ -81,7 +81,7 @@ fn too_large(context: &ValidationContext<'_>) -> Unusable {
     Unusable { code: "SCHEMAS_TOO_LARGE", detail, hint: "raise `limits.schemas_bytes_max`" }
 }
 
-struct Check<'a, 'l> {
+struct InputCheck<'a, 'l> {
     context: &'a ValidationContext<'l>,
     rules: &'a Rules<'a>,
     plan: &'a Plan,
@@ -91,15 +91,15 @@ struct Check<'a, 'l> {
 }
 
 /// An expression in the inputs.
-pub(super) struct Place {
+pub(super) struct InputPlace {
     /// JSON Pointer inside the inputs.
     pointer: String,
     /// What the text certainly is: a string with expressions in it, or a whole expression that is one path.
     value: Result<Mention, Vec<Mention>>,
 }
 
-impl Check<'_, '_> {
-    fn step(&self, at: usize, origin: &Origin<'_>) {
+impl InputCheck<'_, '_> {
+    fn step(&self, at: usize, origin: &StepOrigin<'_>) {
         let step = &self.plan.steps[at];
         let none = Value::Object(Map::new());
         let inputs = origin.inputs.unwrap_or(&none);
@@ -121,9 +121,9 @@ impl Check<'_, '_> {
         &self,
         action: &StepAction<'_>,
         step: &Step,
-        origin: &Origin<'_>,
+        origin: &StepOrigin<'_>,
         inputs: &Value,
-        places: &[Place],
+        places: &[InputPlace],
     ) {
         let action_entry = action.entry;
         let schema = match &action.schema {
@@ -160,7 +160,7 @@ impl Check<'_, '_> {
     }
 
     /// The card of an agent was not registered through the API, or by an older version.
-    fn unchecked(&self, step: &Step, origin: &Origin<'_>, unusable: &Unusable) {
+    fn unchecked(&self, step: &Step, origin: &StepOrigin<'_>, unusable: &Unusable) {
         let detail = format!("the input schema of action `{}` is not used: {}", step.action, unusable.detail);
         let hint = "correct the schema in the agent's registration; until then inputs are not checked";
         self.weigh(Weight::Warning, "AGENT_SCHEMA_UNUSABLE", origin, "", detail, hint);
@@ -171,7 +171,7 @@ impl Check<'_, '_> {
         &self,
         action_entry: &ActionEntry,
         step: &Step,
-        origin: &Origin<'_>,
+        origin: &StepOrigin<'_>,
         pointer: &str,
         error: &jsonschema::ValidationError<'_>,
     ) {
@@ -203,7 +203,7 @@ impl Check<'_, '_> {
         }
     }
 
-    fn references(&self, place: &Place, action_entry: Option<&ActionEntry>, origin: &Origin<'_>) {
+    fn references(&self, place: &InputPlace, action_entry: Option<&ActionEntry>, origin: &StepOrigin<'_>) {
         let (mentions, is_whole) = match &place.value {
             Ok(whole) => (std::slice::from_ref(whole), true),
             Err(parts) => (parts.as_slice(), false),
@@ -227,8 +227,8 @@ impl Check<'_, '_> {
         &self,
         found: &Look<'_>,
         action_entry: Option<&ActionEntry>,
-        origin: &Origin<'_>,
-        place: &Place,
+        origin: &StepOrigin<'_>,
+        place: &InputPlace,
         mention: &Mention,
         is_whole: bool,
     ) {
@@ -254,7 +254,7 @@ impl Check<'_, '_> {
     }
 
     /// Adds a warning about a place in the inputs, a JSON Pointer inside them.
-    fn weigh(&self, weight: Weight, code: &str, origin: &Origin<'_>, pointer: &str, detail: String, hint: &str) {
+    fn weigh(&self, weight: Weight, code: &str, origin: &StepOrigin<'_>, pointer: &str, detail: String, hint: &str) {
         origin.with_key(origin.inputs_key, |at| {
             let pointer = format!("{}{pointer}", at.pointer());
             self.context.weigh(weight, code, &DocumentPath::Pointer(&pointer), detail, hint);
@@ -274,7 +274,7 @@ pub(super) fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(
     scored.max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(a.1))).map(|(_, name)| name)
 }
 
-pub(super) fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
+pub(super) fn collect(value: &Value, at: &mut String, places: &mut Vec<InputPlace>) {
     let depth = at.len();
     match value {
         Value::String(text) if !is_plain(text) => {
@@ -287,7 +287,7 @@ pub(super) fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
                 }
                 None => Err(found),
             };
-            places.push(Place { pointer: at.clone(), value });
+            places.push(InputPlace { pointer: at.clone(), value });
         }
         Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| {
             at.push_str(&format!("/{i}"));
@@ -327,7 +327,7 @@ fn is_left_out(action_entry: &ActionEntry, pointer: &str, instance: &Value) -> b
 
 /// Whether an error may only come from an expression standing where its value will stand.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the library has many kinds; most of them go the same way")]
-pub(super) fn is_excused(pointer: &str, kind: &ValidationErrorKind, places: &[Place]) -> bool {
+pub(super) fn is_excused(pointer: &str, kind: &ValidationErrorKind, places: &[InputPlace]) -> bool {
     let stands_here = places.iter().any(|place| place.pointer == pointer);
     let stands_below =
         places.iter().any(|place| place.pointer.strip_prefix(pointer).is_some_and(|rest| rest.starts_with('/')));

@@ -35,7 +35,7 @@ impl<'v> Dependency<'v> {
 
 /// Where a step and its fields were written, by the names used in the document.
 #[derive(Clone, Debug)]
-pub(super) struct Origin<'v> {
+pub(super) struct StepOrigin<'v> {
     /// JSON Pointer to the step.
     pub at: String,
     pub id_key: &'v str,
@@ -57,7 +57,7 @@ pub(super) struct Origin<'v> {
     pub dependencies: Vec<Dependency<'v>>,
 }
 
-impl Origin<'_> {
+impl StepOrigin<'_> {
     /// Runs `body` with the place of one of the step's dependencies.
     pub(super) fn with_dependency<T>(&self, index: usize, body: impl FnOnce(&DocumentPath<'_>) -> T) -> T {
         let step = DocumentPath::Pointer(&self.at);

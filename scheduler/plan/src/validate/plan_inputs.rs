@@ -10,12 +10,12 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value};
 
 use super::inputs::{LISTED_MAX, collect, is_asked, is_excused, is_wholly_open};
-use super::origin::Origin;
+use super::origin::StepOrigin;
 use crate::document::{DocumentPath, InputsRead, ValidationContext, issue, shorten};
 use crate::schema::Schema;
 
 /// The inputs of the plans inside a plan, against the schemas that those declare.
-pub(super) fn check_sub_plans(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+pub(super) fn check_sub_plans(context: &ValidationContext<'_>, plan: &Plan, origins: &[StepOrigin<'_>]) {
     for (step, origin) in plan.steps.iter().zip(origins) {
         let Some(schema) = step.plan.as_ref().and_then(|plan| plan.input_schema.as_ref()) else { continue };
         let given = origin.inputs.cloned().unwrap_or_else(|| Value::Object(Map::new()));

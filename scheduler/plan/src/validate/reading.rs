@@ -3,7 +3,7 @@
 use goalmill_common::plan::{Phase, Plan, Step};
 use serde_json::Value;
 
-use super::origin::{Dependency, DependencyPlace, Origin};
+use super::origin::{Dependency, DependencyPlace, StepOrigin};
 use super::shape::PHASE;
 use super::step_id::id_text;
 use super::{agents, cleanup, dependency, expression_scope, graph, redundancy, requirements, step};
@@ -24,10 +24,10 @@ pub(super) struct Edge<'v> {
 }
 
 /// What was read so far.
-pub(super) struct Reading<'c, 'l, 'v> {
+pub(super) struct PlanReading<'c, 'l, 'v> {
     context: &'c ValidationContext<'l>,
     steps: Vec<Step>,
-    origins: Vec<Origin<'v>>,
+    origins: Vec<StepOrigin<'v>>,
     input_bytes: usize,
     /// Whether the steps that follow are those of `always`.
     pub(super) always: bool,
@@ -35,7 +35,7 @@ pub(super) struct Reading<'c, 'l, 'v> {
     undo_steps: usize,
 }
 
-impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
+impl<'c, 'l, 'v> PlanReading<'c, 'l, 'v> {
     pub(super) fn new(context: &'c ValidationContext<'l>) -> Self {
         Self { context, steps: Vec::new(), origins: Vec::new(), input_bytes: 0, always: false, undo_steps: 0 }
     }

@@ -8,7 +8,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::plan::{ExpressionText, Plan, Step, StepKind};
 use serde_json::Value;
 
-use super::origin::Origin;
+use super::origin::StepOrigin;
 use crate::document::{ValidationContext, shorten};
 use goalmill_expression as expression;
 
@@ -22,7 +22,7 @@ const COMPARED_MAX: usize = 1_000;
 /// Warns of steps with the same agent, action and inputs as an earlier one.
 ///
 /// In plans that are checked against a catalogue, it also notes once which declared outputs no step reads.
-pub(super) fn warn_of_redundancy(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+pub(super) fn warn_of_redundancy(context: &ValidationContext<'_>, plan: &Plan, origins: &[StepOrigin<'_>]) {
     let mut first: HashMap<(&str, &str, &str), usize> = HashMap::default();
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         // Without an action or inputs, the description says what a step does.
@@ -48,7 +48,7 @@ pub(super) fn warn_of_redundancy(context: &ValidationContext<'_>, plan: &Plan, o
 
 /// Warns once of steps with the same agent, action and dependencies whose inputs differ in one literal value: a map says
 /// the same in one step.
-fn warn_of_unrolled(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+fn warn_of_unrolled(context: &ValidationContext<'_>, plan: &Plan, origins: &[StepOrigin<'_>]) {
     let mut same: BTreeMap<(&str, &str, &[StepId]), Vec<usize>> = BTreeMap::new();
     for (at, step) in plan.steps.iter().enumerate() {
         if step.kind.needs_worker() && step.for_each.is_none() && !step.is_cleanup() && !step.action.is_empty() {
@@ -90,7 +90,7 @@ fn unrolled(plan: &Plan, steps: &[usize]) -> Option<(String, Vec<usize>)> {
 }
 
 /// Notes the steps that declare outputs, have dependents, and are read by none of them.
-fn note_unread(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+fn note_unread(context: &ValidationContext<'_>, plan: &Plan, origins: &[StepOrigin<'_>]) {
     let mut read: BTreeSet<String> = BTreeSet::new();
     let mut awaited: BTreeSet<&str> = BTreeSet::new();
     for step in &plan.steps {
@@ -98,12 +98,12 @@ fn note_unread(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'
         awaited.extend(step.dependencies.iter().map(StepId::as_str));
     }
     // An agent that gets other steps' outputs as a whole needs no expression.
-    let is_unread = |step: &&(&Step, &Origin<'_>)| {
+    let is_unread = |step: &&(&Step, &StepOrigin<'_>)| {
         let declares = !step.0.expected_outputs.is_empty() || step.0.output_schema.is_some();
         declares && awaited.contains(step.0.id.as_str()) && !read.contains(step.0.id.as_str())
     };
-    let steps: Vec<(&Step, &Origin<'_>)> = plan.steps.iter().zip(origins).collect();
-    let unread: Vec<&(&Step, &Origin<'_>)> = steps.iter().filter(is_unread).collect();
+    let steps: Vec<(&Step, &StepOrigin<'_>)> = plan.steps.iter().zip(origins).collect();
+    let unread: Vec<&(&Step, &StepOrigin<'_>)> = steps.iter().filter(is_unread).collect();
     let Some((_, origin)) = unread.first() else { return };
     let named: Vec<String> =
         unread.iter().take(NAMED_MAX).map(|(step, _)| format!("`{}`", shorten(step.id.as_str()))).collect();

@@ -2,7 +2,7 @@
 
 use goalmill_common::plan::{Plan, StepKind};
 
-use super::origin::Origin;
+use super::origin::StepOrigin;
 use crate::document::{DocumentPath, ValidationContext};
 
 /// What a goal requires of the steps of its plan.
@@ -15,10 +15,10 @@ pub struct Requirements {
 }
 
 /// Reports steps without what is required.
-pub(super) fn check_requirements(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+pub(super) fn check_requirements(context: &ValidationContext<'_>, plan: &Plan, origins: &[StepOrigin<'_>]) {
     let Requirements { dependencies, fallbacks } =
         context.planner_rules().map(|rules| rules.requires).unwrap_or_default();
-    let error = |origin: &Origin<'_>, field: &str, detail: String, hint: &str| {
+    let error = |origin: &StepOrigin<'_>, field: &str, detail: String, hint: &str| {
         context.error("MISSING_FIELD", &DocumentPath::Pointer(&origin.at).key(field), detail, hint);
     };
     if dependencies && plan.steps.len() > 1 {

@@ -5,7 +5,7 @@ use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Collect, Plan, Step, Strategy};
 use serde_json::{Map, Value};
 
-use super::reading::Reading;
+use super::reading::PlanReading;
 use super::{cleanup, policy};
 use crate::document::{DocumentPath, Field, Fields, Table, ValidationContext};
 use crate::formats::{ForeignDocument, foreign_document};
@@ -105,7 +105,7 @@ pub(super) fn document(
     }
     match draft {
         Value::Array(_) => {
-            let mut reading = Reading::new(context);
+            let mut reading = PlanReading::new(context);
             let count = size(draft);
             if count == 0 {
                 context.error("EMPTY_PLAN", at, "the plan has no steps", "add at least one step");
@@ -202,7 +202,7 @@ fn object(
         return None;
     }
     let mut plan = plan_of(&fields);
-    let mut reading = Reading::new(context);
+    let mut reading = PlanReading::new(context);
     let limit = context.limits.steps_max;
     if let Some(field) = phases {
         let (at, count) = (at.key(field.key), size(field.value));

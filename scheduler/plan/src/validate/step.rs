@@ -7,7 +7,7 @@ use goalmill_common::plan::{ForEach, Join, Step, StepKind};
 use goalmill_common::stored_plan::{REF_FORM, StoredPlanRef};
 use serde_json::{Map, Value};
 
-use super::origin::{Dependency, Origin};
+use super::origin::{Dependency, StepOrigin};
 use super::outputs::expected_outputs;
 use super::step_failure::{fallback, on_failure, on_partial, retry_delay};
 use super::step_fields::STEP;
@@ -79,8 +79,8 @@ pub(super) fn read_step_fields<'v>(
 }
 
 /// The keys and places of a step in the document.
-fn origin_of<'v>(fields: &Fields<'v, '_>, dependencies: Vec<Dependency<'v>>) -> Origin<'v> {
-    Origin {
+fn origin_of<'v>(fields: &Fields<'v, '_>, dependencies: Vec<Dependency<'v>>) -> StepOrigin<'v> {
+    StepOrigin {
         at: fields.at.pointer(),
         action_key: fields.get("action").or_else(|| fields.get("task")).map_or("action", |f| f.key),
         agent_key: fields.get("agent_type").map_or("", |f| f.key),
@@ -100,12 +100,12 @@ fn origin_of<'v>(fields: &Fields<'v, '_>, dependencies: Vec<Dependency<'v>>) -> 
 }
 
 /// A step, and the step that undoes it, each with its place in the document.
-pub(super) type StepWithUndo<'v> = ((Step, Origin<'v>), Option<(Step, Origin<'v>)>);
+pub(super) type StepWithUndo<'v> = ((Step, StepOrigin<'v>), Option<(Step, StepOrigin<'v>)>);
 
 /// Reads the undo step of a step.
 ///
 /// - `depth`: plans around this one.
-fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step, Origin<'v>)> {
+fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step, StepOrigin<'v>)> {
     let field = fields.get("undo")?;
     let (context, at) = (fields.context, fields.at.key(field.key));
     let Value::Object(map) = field.value else {

@@ -116,7 +116,7 @@ pub struct RepairLoop<'a> {
 }
 
 /// Where the repair_loop about one model's draft stands.
-struct Progress {
+struct RepairProgress {
     /// Who wrote the draft; as long as there is none, who answered last.
     author: String,
     draft: Option<(Value, Vec<Issue>)>,
@@ -126,7 +126,7 @@ struct Progress {
     rounds: u32,
 }
 
-impl Progress {
+impl RepairProgress {
     fn new() -> Self {
         Self { author: String::new(), draft: None, note: None, fewest: usize::MAX, stalled: 0, rounds: 0 }
     }
@@ -279,7 +279,7 @@ impl<'a> RepairLoop<'a> {
         let mut begun = begun;
         let mut is_first = true;
         loop {
-            let mut progress = Progress::new();
+            let mut progress = RepairProgress::new();
             if let Some((judged, by)) = begun.take() {
                 progress.by(by.clone());
                 match judged {
@@ -320,7 +320,7 @@ impl<'a> RepairLoop<'a> {
     async fn round<M: GenerationTask>(
         &mut self,
         task: &M,
-        progress: &mut Progress,
+        progress: &mut RepairProgress,
     ) -> Result<Option<AcceptedDraft<M::Output>>, Error> {
         let before = progress.draft.as_ref();
         let note = progress.note.as_deref();

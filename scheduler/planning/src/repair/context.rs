@@ -354,10 +354,10 @@ impl<'r> RepairContext<'r> {
 }
 
 /// What an end is called in its edge, and the id there.
-type End<'e> = (&'e str, String);
+type EdgeEnd<'e> = (&'e str, String);
 
 /// The two ends of an edge with the names they have there.
-fn ends(edge: &Value) -> Option<(End<'_>, End<'_>)> {
+fn ends(edge: &Value) -> Option<(EdgeEnd<'_>, EdgeEnd<'_>)> {
     match edge {
         Value::Array(pair) if pair.len() == 2 => Some((("0", id_text(&pair[0])?), ("1", id_text(&pair[1])?))),
         Value::Object(map) => {

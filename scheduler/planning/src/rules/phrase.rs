@@ -8,21 +8,21 @@ const GAP_MAX: usize = 5;
 /// A phrase to look for in a goal.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Phrase(Vec<Part>);
+pub struct Phrase(Vec<PhrasePart>);
 
 impl std::fmt::Display for Phrase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let word = |part: &Part| match part {
-            Part::Word(word) => word.clone(),
-            Part::Beginning(word) => format!("{word}*"),
-            Part::Gap => "*".to_owned(),
+        let word = |part: &PhrasePart| match part {
+            PhrasePart::Word(word) => word.clone(),
+            PhrasePart::Beginning(word) => format!("{word}*"),
+            PhrasePart::Gap => "*".to_owned(),
         };
         f.write_str(&self.0.iter().map(word).collect::<Vec<_>>().join(" "))
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum PhrasePart {
     Word(String),
     Beginning(String),
     Gap,
@@ -32,19 +32,22 @@ impl TryFrom<String> for Phrase {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let parts: Vec<Part> = text
+        let parts: Vec<PhrasePart> = text
             .split_whitespace()
             .map(|part| match (part, part.strip_suffix('*')) {
-                ("...", _) => Part::Gap,
-                (_, Some(beginning)) => Part::Beginning(beginning.to_lowercase()),
-                (word, None) => Part::Word(word.to_lowercase()),
+                ("...", _) => PhrasePart::Gap,
+                (_, Some(beginning)) => PhrasePart::Beginning(beginning.to_lowercase()),
+                (word, None) => PhrasePart::Word(word.to_lowercase()),
             })
             .collect();
-        let word = |part: &Part| match part {
-            Part::Word(word) | Part::Beginning(word) => !word.is_empty() && word.chars().all(char::is_alphanumeric),
-            Part::Gap => true,
+        let word = |part: &PhrasePart| match part {
+            PhrasePart::Word(word) | PhrasePart::Beginning(word) => {
+                !word.is_empty() && word.chars().all(char::is_alphanumeric)
+            }
+            PhrasePart::Gap => true,
         };
-        let ends_in_gap = matches!((parts.first(), parts.last()), (Some(Part::Gap) | None, _) | (_, Some(Part::Gap)));
+        let ends_in_gap =
+            matches!((parts.first(), parts.last()), (Some(PhrasePart::Gap) | None, _) | (_, Some(PhrasePart::Gap)));
         if ends_in_gap || !parts.iter().all(word) {
             return Err(format!("`{text}` is no phrase; use words, `word*` for a beginning and `...` between words"));
         }
@@ -70,12 +73,12 @@ impl Phrase {
     }
 }
 
-fn matches(parts: &[Part], words: &[String]) -> bool {
+fn matches(parts: &[PhrasePart], words: &[String]) -> bool {
     match parts.split_first() {
         None => true,
-        Some((Part::Gap, rest)) => (0..=GAP_MAX.min(words.len())).any(|skip| matches(rest, &words[skip..])),
-        Some((Part::Word(word), rest)) => words.first().is_some_and(|w| w == word) && matches(rest, &words[1..]),
-        Some((Part::Beginning(begin), rest)) => {
+        Some((PhrasePart::Gap, rest)) => (0..=GAP_MAX.min(words.len())).any(|skip| matches(rest, &words[skip..])),
+        Some((PhrasePart::Word(word), rest)) => words.first().is_some_and(|w| w == word) && matches(rest, &words[1..]),
+        Some((PhrasePart::Beginning(begin), rest)) => {
             words.first().is_some_and(|w| w.starts_with(begin.as_str())) && matches(rest, &words[1..])
         }
     }

@@ -6,7 +6,7 @@ use goalmill_engine::Timer;
 
 use super::ShardState;
 use crate::counts::ShardCounts;
-use crate::ready::Waiting;
+use crate::ready::ReadyCounts;
 
 /// Retries that are due within this time count as load, in milliseconds.
 const SOON_MS: u64 = 30_000;
@@ -21,7 +21,7 @@ impl ShardState {
         let in_flight = self.outstanding.iter().map(|(agent_type, count)| (agent_type.clone(), u64::from(*count)));
         let mut counts =
             ShardCounts { in_flight: in_flight.collect(), loads: self.due_soon(), ..ShardCounts::default() };
-        for (agent_type, Waiting { open, parked }) in self.ready.counts(|namespace| self.has_room(namespace)) {
+        for (agent_type, ReadyCounts { open, parked }) in self.ready.counts(|namespace| self.has_room(namespace)) {
             if open > 0 {
                 counts.loads.entry(agent_type.clone()).or_default().ready = open;
             }

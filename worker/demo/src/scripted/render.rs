@@ -23,19 +23,19 @@ pub struct Asked {
 }
 
 /// One part of an answer.
-enum Part {
+enum TemplatePart {
     Thinking(String),
     Text(String),
     Call { name: String, arguments: String },
 }
 
-fn parts(scripted: &Scripted, asked: &Asked) -> Vec<Part> {
-    let mut parts: Vec<Part> = scripted.thinking.iter().cloned().map(Part::Thinking).collect();
+fn parts(scripted: &Scripted, asked: &Asked) -> Vec<TemplatePart> {
+    let mut parts: Vec<TemplatePart> = scripted.thinking.iter().cloned().map(TemplatePart::Thinking).collect();
     match (scripted.written(), &asked.forced) {
         (Some(text), Some(name)) if scripted.tool_calls.is_empty() => {
-            parts.push(Part::Call { name: name.clone(), arguments: text });
+            parts.push(TemplatePart::Call { name: name.clone(), arguments: text });
         }
-        (Some(text), _) => parts.push(Part::Text(text)),
+        (Some(text), _) => parts.push(TemplatePart::Text(text)),
         (None, _) => {}
     }
     parts.extend(scripted.tool_calls.iter().map(|call| {
@@ -46,13 +46,13 @@ fn parts(scripted: &Scripted, asked: &Asked) -> Vec<Part> {
                 arguments.to_string()
             }
         };
-        Part::Call { name: call.name.clone(), arguments }
+        TemplatePart::Call { name: call.name.clone(), arguments }
     }));
     parts
 }
 
-fn has_calls(parts: &[Part]) -> bool {
-    parts.iter().any(|part| matches!(part, Part::Call { .. }))
+fn has_calls(parts: &[TemplatePart]) -> bool {
+    parts.iter().any(|part| matches!(part, TemplatePart::Call { .. }))
 }
 
 fn finish(scripted: &Scripted, dialect: Dialect, calls: bool) -> String {
@@ -69,10 +69,10 @@ fn finish(scripted: &Scripted, dialect: Dialect, calls: bool) -> String {
     scripted.finish.clone().unwrap_or_else(|| word.to_owned())
 }
 
-fn usage(scripted: &Scripted, asked: &Asked, parts: &[Part]) -> Option<ScriptedUsage> {
+fn usage(scripted: &Scripted, asked: &Asked, parts: &[TemplatePart]) -> Option<ScriptedUsage> {
     let written = parts.iter().map(|part| match part {
-        Part::Thinking(text) | Part::Text(text) => estimate_tokens(text),
-        Part::Call { name, arguments } => estimate_tokens(name) + estimate_tokens(arguments),
+        TemplatePart::Thinking(text) | TemplatePart::Text(text) => estimate_tokens(text),
+        TemplatePart::Call { name, arguments } => estimate_tokens(name) + estimate_tokens(arguments),
     });
     let estimated = ScriptedUsage { input: estimate_tokens(&asked.prompt), output: written.sum() };
     (!scripted.no_usage).then(|| scripted.usage.unwrap_or(estimated))
@@ -146,14 +146,14 @@ fn openai_usage(usage: ScriptedUsage) -> Value {
     json!({"prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.input + usage.output})
 }
 
-fn openai_whole(asked: &Asked, parts: &[Part], finish: &str, usage: Option<ScriptedUsage>) -> Value {
+fn openai_whole(asked: &Asked, parts: &[TemplatePart], finish: &str, usage: Option<ScriptedUsage>) -> Value {
     let mut message = json!({"role": "assistant", "content": null});
     let mut calls = Vec::new();
     for part in parts {
         match part {
-            Part::Thinking(text) => message["reasoning_content"] = text.as_str().into(),
-            Part::Text(text) => message["content"] = text.as_str().into(),
-            Part::Call { name, arguments } => calls.push(json!({
+            TemplatePart::Thinking(text) => message["reasoning_content"] = text.as_str().into(),
+            TemplatePart::Text(text) => message["content"] = text.as_str().into(),
+            TemplatePart::Call { name, arguments } => calls.push(json!({
                 "id": call_id(calls.len()), "type": "function", "function": {"name": name, "arguments": arguments},
             })),
         }
@@ -173,7 +173,7 @@ fn openai_whole(asked: &Asked, parts: &[Part], finish: &str, usage: Option<Scrip
 
 fn openai_pieces(
     asked: &Asked,
-    parts: &[Part],
+    parts: &[TemplatePart],
     finish: &str,
     usage: Option<ScriptedUsage>,
     size: usize,
@@ -189,11 +189,13 @@ fn openai_pieces(
     let mut calls = 0;
     for part in parts {
         match part {
-            Part::Thinking(text) => {
+            TemplatePart::Thinking(text) => {
                 content.extend(cut(text, size).into_iter().map(|text| piece(json!({"reasoning_content": text}))));
             }
-            Part::Text(text) => content.extend(cut(text, size).into_iter().map(|text| piece(json!({"content": text})))),
-            Part::Call { name, arguments } => {
+            TemplatePart::Text(text) => {
+                content.extend(cut(text, size).into_iter().map(|text| piece(json!({"content": text}))));
+            }
+            TemplatePart::Call { name, arguments } => {
                 let function = json!({"name": name, "arguments": ""});
                 let begin = json!({"index": calls, "id": call_id(calls), "type": "function", "function": function});
                 content.push(piece(json!({"tool_calls": [begin]})));
@@ -215,23 +217,23 @@ fn openai_pieces(
     (content, end)
 }
 
-fn responses_item(at: usize, part: &Part) -> Value {
+fn responses_item(at: usize, part: &TemplatePart) -> Value {
     let id = format!("item_{at}");
     match part {
-        Part::Thinking(text) => json!({
+        TemplatePart::Thinking(text) => json!({
             "type": "reasoning", "id": id, "summary": [{"type": "summary_text", "text": text}],
             "encrypted_content": format!("encrypted-{at}"),
         }),
-        Part::Text(text) => json!({
+        TemplatePart::Text(text) => json!({
             "type": "message", "id": id, "role": "assistant", "content": [{"type": "output_text", "text": text}],
         }),
-        Part::Call { name, arguments } => json!({
+        TemplatePart::Call { name, arguments } => json!({
             "type": "function_call", "id": id, "call_id": call_id(at), "name": name, "arguments": arguments,
         }),
     }
 }
 
-fn responses_whole(asked: &Asked, parts: &[Part], finish: &str, usage: Option<ScriptedUsage>) -> Value {
+fn responses_whole(asked: &Asked, parts: &[TemplatePart], finish: &str, usage: Option<ScriptedUsage>) -> Value {
     let output: Vec<Value> = parts.iter().enumerate().map(|(at, part)| responses_item(at, part)).collect();
     let mut body = json!({
         "id": "scripted", "object": "response", "created_at": CREATED, "model": asked.model, "output": output,
@@ -248,7 +250,7 @@ fn responses_whole(asked: &Asked, parts: &[Part], finish: &str, usage: Option<Sc
 
 fn responses_pieces(
     asked: &Asked,
-    parts: &[Part],
+    parts: &[TemplatePart],
     finish: &str,
     usage: Option<ScriptedUsage>,
     size: usize,
@@ -263,9 +265,9 @@ fn responses_pieces(
         }
         content.push(named(json!({"type": "response.output_item.added", "output_index": at, "item": begun})));
         let (kind, text) = match part {
-            Part::Thinking(text) => ("response.reasoning_summary_text.delta", text),
-            Part::Text(text) => ("response.output_text.delta", text),
-            Part::Call { arguments, .. } => ("response.function_call_arguments.delta", arguments),
+            TemplatePart::Thinking(text) => ("response.reasoning_summary_text.delta", text),
+            TemplatePart::Text(text) => ("response.output_text.delta", text),
+            TemplatePart::Call { arguments, .. } => ("response.function_call_arguments.delta", arguments),
         };
         content.extend(
             cut(text, size).into_iter().map(|piece| named(json!({"type": kind, "output_index": at, "delta": piece}))),
@@ -277,12 +279,12 @@ fn responses_pieces(
     (content, vec![named(json!({"type": kind, "response": response}))])
 }
 
-fn anthropic_block(at: usize, part: &Part, is_begun: bool) -> Value {
+fn anthropic_block(at: usize, part: &TemplatePart, is_begun: bool) -> Value {
     let text_of = |text: &str| if is_begun { String::new() } else { text.to_owned() };
     match part {
-        Part::Thinking(text) => json!({"type": "thinking", "thinking": text_of(text)}),
-        Part::Text(text) => json!({"type": "text", "text": text_of(text)}),
-        Part::Call { name, arguments } => {
+        TemplatePart::Thinking(text) => json!({"type": "thinking", "thinking": text_of(text)}),
+        TemplatePart::Text(text) => json!({"type": "text", "text": text_of(text)}),
+        TemplatePart::Call { name, arguments } => {
             let input =
                 if is_begun { json!({}) } else { serde_json::from_str(arguments).unwrap_or_else(|_| json!({})) };
             json!({"type": "tool_use", "id": call_id(at), "name": name, "input": input})
@@ -290,7 +292,7 @@ fn anthropic_block(at: usize, part: &Part, is_begun: bool) -> Value {
     }
 }
 
-fn anthropic_whole(asked: &Asked, parts: &[Part], finish: &str, usage: Option<ScriptedUsage>) -> Value {
+fn anthropic_whole(asked: &Asked, parts: &[TemplatePart], finish: &str, usage: Option<ScriptedUsage>) -> Value {
     let content: Vec<Value> = parts.iter().enumerate().map(|(at, part)| anthropic_block(at, part, false)).collect();
     let mut body = json!({
         "id": "scripted", "type": "message", "role": "assistant", "model": asked.model, "content": content,
@@ -304,7 +306,7 @@ fn anthropic_whole(asked: &Asked, parts: &[Part], finish: &str, usage: Option<Sc
 
 fn anthropic_pieces(
     asked: &Asked,
-    parts: &[Part],
+    parts: &[TemplatePart],
     finish: &str,
     usage: Option<ScriptedUsage>,
     size: usize,
@@ -324,9 +326,9 @@ fn anthropic_pieces(
         let begun = anthropic_block(at, part, true);
         content.push(named(json!({"type": "content_block_start", "index": at, "content_block": begun})));
         let (kind, field, text) = match part {
-            Part::Thinking(text) => ("thinking_delta", "thinking", text),
-            Part::Text(text) => ("text_delta", "text", text),
-            Part::Call { arguments, .. } => ("input_json_delta", "partial_json", arguments),
+            TemplatePart::Thinking(text) => ("thinking_delta", "thinking", text),
+            TemplatePart::Text(text) => ("text_delta", "text", text),
+            TemplatePart::Call { arguments, .. } => ("input_json_delta", "partial_json", arguments),
         };
         content.extend(cut(text, size).into_iter().map(|piece| {
             named(json!({"type": "content_block_delta", "index": at, "delta": {"type": kind, field: piece}}))
@@ -349,14 +351,14 @@ fn ollama_end(line: &mut Value, finish: &str, usage: Option<ScriptedUsage>) {
     }
 }
 
-fn ollama_message(parts: &[Part]) -> Value {
+fn ollama_message(parts: &[TemplatePart]) -> Value {
     let mut message = json!({"role": "assistant", "content": ""});
     let mut calls: Vec<Value> = Vec::new();
     for part in parts {
         match part {
-            Part::Thinking(text) => message["thinking"] = text.as_str().into(),
-            Part::Text(text) => message["content"] = text.as_str().into(),
-            Part::Call { name, arguments } => {
+            TemplatePart::Thinking(text) => message["thinking"] = text.as_str().into(),
+            TemplatePart::Text(text) => message["content"] = text.as_str().into(),
+            TemplatePart::Call { name, arguments } => {
                 let arguments: Value = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
                 calls.push(json!({"function": {"name": name, "arguments": arguments}}));
             }
@@ -370,17 +372,19 @@ fn ollama_message(parts: &[Part]) -> Value {
 
 fn ollama_pieces(
     asked: &Asked,
-    parts: &[Part],
+    parts: &[TemplatePart],
     finish: &str,
     usage: Option<ScriptedUsage>,
     size: usize,
 ) -> (Vec<String>, Vec<String>) {
-    let line = |part: Part| format!("{}\n", ollama_line(asked, ollama_message(&[part])));
+    let line = |part: TemplatePart| format!("{}\n", ollama_line(asked, ollama_message(&[part])));
     let content = parts.iter().flat_map(|part| match part {
-        Part::Thinking(text) => cut(text, size).into_iter().map(|text| line(Part::Thinking(text))).collect(),
-        Part::Text(text) => cut(text, size).into_iter().map(|text| line(Part::Text(text))).collect(),
-        Part::Call { name, arguments } => {
-            vec![line(Part::Call { name: name.clone(), arguments: arguments.clone() })]
+        TemplatePart::Thinking(text) => {
+            cut(text, size).into_iter().map(|text| line(TemplatePart::Thinking(text))).collect()
+        }
+        TemplatePart::Text(text) => cut(text, size).into_iter().map(|text| line(TemplatePart::Text(text))).collect(),
+        TemplatePart::Call { name, arguments } => {
+            vec![line(TemplatePart::Call { name: name.clone(), arguments: arguments.clone() })]
         }
     });
     let mut last = ollama_line(asked, ollama_message(&[]));

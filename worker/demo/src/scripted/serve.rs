@@ -49,12 +49,12 @@ pub struct Seen {
 #[derive(Debug)]
 struct Shared {
     script: Script,
-    state: Mutex<Progress>,
+    state: Mutex<ScriptProgress>,
     stop: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct Progress {
+struct ScriptProgress {
     calls: u64,
     /// Uses of each answer.
     given: Vec<u64>,
@@ -67,7 +67,7 @@ impl ScriptedServer {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let given = vec![0; script.answers.len()];
-        let state = Mutex::new(Progress { given, ..Progress::default() });
+        let state = Mutex::new(ScriptProgress { given, ..ScriptProgress::default() });
         let shared = Arc::new(Shared { script, state, stop: CancellationToken::new() });
         let router = Router::new()
             .route("/v1/chat/completions", post(openai))
@@ -129,7 +129,7 @@ impl Drop for ScriptedServer {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, Progress> {
+    fn state(&self) -> MutexGuard<'_, ScriptProgress> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
