@@ -41,23 +41,26 @@ impl Loaded {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::load;
+    use super::*;
+    use crate::config::Settings;
+
+    /// The settings without an effect among those that were given.
+    fn found(settings: Settings, given: &[&str]) -> Vec<String> {
+        let origins = given.iter().map(|path| ((*path).to_owned(), Origin::Flag)).collect();
+        Loaded { settings, origins }.without_effect().into_iter().map(|found| found.path).collect()
+    }
 
     #[test]
     fn settings_of_a_part_that_is_off_have_no_effect() {
-        let flags = |flags: &[(&'static str, &str)]| -> Vec<String> {
-            let given: Vec<_> = flags.iter().map(|(path, value)| (*path, (*value).to_owned())).collect();
-            let loaded = load(None, &given).expect("they are valid");
-            loaded.without_effect().into_iter().map(|found| found.path).collect()
-        };
-        for path in [("archive.interval_ms", "50"), ("api.tls.reload_ms", "50"), ("planner.llm.rounds_max", "2")] {
-            let others = [("planner.order", "rules"), path];
-            let given = if path.0.starts_with("planner") { &others[..] } else { &others[1..] };
-            assert_eq!(flags(given), [path.0]);
-        }
-        assert_eq!(flags(&[("api.mcp.access", "off"), ("api.mcp.sessions_max", "5")]), ["api.mcp.sessions_max"]);
-        let on = [("archive.store", "sqlite"), ("archive.path", "a"), ("archive.interval_ms", "50")];
-        assert_eq!(flags(&on), Vec::<String>::new());
-        assert_eq!(flags(&[("archive.store", "none"), ("metrics.listen", "")]), Vec::<String>::new());
+        let given =
+            ["api.mcp.access", "api.mcp.sessions_max", "api.tls.reload_ms", "archive.interval_ms", "archive.store"];
+        assert_eq!(found(Settings::default(), &given), ["api.tls.reload_ms", "archive.interval_ms"]);
+        let mut settings = Settings::default();
+        settings.archive.store = ArchiveKind::Sqlite;
+        settings.api.mcp.access = McpAccess::Off;
+        assert_eq!(found(settings, &given), ["api.mcp.sessions_max", "api.tls.reload_ms"]);
+        let mut settings = Settings::default();
+        settings.planner.order = vec!["rules".into()];
+        assert_eq!(found(settings, &["planner.llm.rounds_max", "planner.order"]), ["planner.llm.rounds_max"]);
     }
 }
