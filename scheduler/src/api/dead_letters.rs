@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use goalmill_broker::DeadLetter;
 use goalmill_common::command::Submit;
 use goalmill_common::goal::Goal;
-use goalmill_common::id::{AgentType, EntryId, Namespace};
+use goalmill_common::id::{AgentType, EntryId, Namespace, PlanId};
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::task::Task;
@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::Api;
 use super::namespaces;
+use super::payloads;
 use super::principal::Principal;
 use super::registry::parse_agent_type;
 use super::response::accepted;
@@ -146,11 +147,15 @@ async fn retry_request(
         ApiError(Problem::new(ErrorCode::NotAllowed, detail))
     };
     let task: Task = serde_json::from_str(&letter.task).map_err(|error| unfit(error.to_string()))?;
+    let submission = format!("dead:{}:{entry}", letter.agent_type);
+    let plan = PlanId::derive(api.scheduler.shards, &principal.namespace, &submission);
+    // They are rendered already: an expression in them is data.
+    let mut inputs = literal(task.inputs.value()).into();
+    payloads::copy_kept(api, &letter.plan, &plan, std::iter::once(&mut inputs)).await?;
     let step = Step {
         description: format!("step `{}` of plan `{}`, once more", task.step, task.plan),
         action: task.action,
-        // They are rendered already: an expression in them is data.
-        inputs: literal(task.inputs.value()).into(),
+        inputs,
         timeout_ms: Some(task.timeout_ms),
         ..Step::new(task.step.clone(), task.agent_type)
     };
@@ -163,7 +168,7 @@ async fn retry_request(
     let submit = Submit {
         goal: Goal { namespace: Some(namespace).filter(|namespace| !namespace.is_default()), ..Goal::default() },
         plan: Some(valid.without_routing().submitted()),
-        submission: format!("dead:{}:{entry}", letter.agent_type),
+        submission,
         fingerprint: String::new(),
         entry: None,
         source: "dead-letter".into(),

@@ -77,10 +77,10 @@ impl<'a> PayloadFill<'a> {
     }
 }
 
-/// Copies the large results that a fork keeps: it reads payloads of its own family only, and the plan that it continues may
-/// be in the archive.
+/// Copies the large values that a plan takes from another one: it reads payloads of its own family only, and the other plan
+/// may be in the archive.
 ///
-/// - `from`, `to`: the plan that is forked, and the fork.
+/// - `from`, `to`: the other plan, and the new one.
 pub(super) async fn copy_kept<'a>(
     api: &Api,
     from: &PlanId,

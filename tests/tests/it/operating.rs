@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use goalmill_broker::{Activity, Broker, Claim, Commit, Committed, DeadLetter, Install, PlanWrite, embedded};
+use goalmill_common::blob_ref;
 use goalmill_common::clock::Clock;
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent, StepProgress};
 use goalmill_common::id::ShardId;
@@ -158,14 +159,19 @@ fn task(inputs: &Value) -> Task {
 async fn a_dead_letters_task_is_done_again_as_it_was_and_the_letter_goes() -> Result<()> {
     let it = Installation::embedded().await?;
     // What looks like an expression in inputs that are filled in is data.
-    let inputs = json!({"text": "{{ steps.gone.outputs.x }} and {% raw %}", "n": 5});
-    let text = serde_json::to_string(&task(&inputs))?;
+    let inputs = json!({"text": "{{ steps.gone.outputs.x }} and {% raw %}", "n": 5, "large": [1, 2]});
+    // A large value is a payload of the plan of the letter.
+    let key = it.broker.keys().plan_blob(&task(&inputs).plan, "large").context("the plan has a shard")?;
+    it.broker.put_blob(&key, b"[1, 2]", 60_000).await?;
+    let mut sent = inputs.clone();
+    sent["large"] = blob_ref::to_json(&key, 6).value();
+    let text = serde_json::to_string(&task(&sent))?;
     for letter in [letter("shout", text), letter("odd", "no task".into())] {
         it.broker.add_dead_letter(&letter).await?;
     }
     let listed = it.get("/v1/dead-letters/echo").await?;
     let (odd, good) = (&listed["items"][0], &listed["items"][1]);
-    assert_eq!((&odd["task"], &good["task"]["inputs"]), (&json!("no task"), &inputs), "{listed:#}");
+    assert_eq!((&odd["task"], &good["task"]["inputs"]), (&json!("no task"), &sent), "{listed:#}");
     let path =
         |letter: &Value, verb: &str| format!("/v1/dead-letters/echo/{}:{verb}", letter["entry"].as_str().unwrap());
 
