@@ -252,7 +252,13 @@ impl Audit {
             let line = self.leave(id, attempt);
             line.suspended = true;
         } else if let StepEvent::Recalled(_) = event {
-            self.leave(id, attempt);
+            let line = self.line(id);
+            if spec.is_cleanup() && !line.in_flight && !line.suspended {
+                // It was about to begin, and begins in its turn of the clean-up.
+                line.ready = false;
+            } else {
+                self.leave(id, attempt);
+            }
         } else if let StepEvent::Decomposed(decomposed) = event {
             let spec = self.plan.steps.iter_mut().find(|step| step.id == *id).expect("it was found before");
             self.defined.entry(id.clone()).or_insert_with(|| spec.clone());
