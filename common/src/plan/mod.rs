@@ -2,6 +2,7 @@
 //!
 //! Other spellings are accepted on input by the engine's `validate`; this is the one that is written.
 
+mod dependency;
 mod expression_field;
 mod iteration;
 mod policy;
@@ -12,13 +13,14 @@ mod wait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use self::dependency::DependencyStatus;
 pub use self::expression_field::{ExpressionField, ExpressionText, ExpressionTextMut};
 pub use self::iteration::{ForEach, OnItemFailure, OnMax, Repeat};
 pub use self::policy::{
     Approval, ApprovalDefault, ExecutionPolicy, Fallback, Jitter, OnFailure, OnPartial, Retry, RevisionPolicy, Widen,
 };
 pub use self::question::{INTO_EACH, Question};
-pub use self::step::{Cache, DependencyStatus, Join, Step, StepKind};
+pub use self::step::{Cache, Join, Step, StepKind};
 pub use self::wait::{OnTimeout, StepWait};
 use crate::budget::Budget;
 use crate::json::Json;

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::iteration::UNDONE;
 use super::{
-    Approval, Estimates, Fallback, ForEach, OnFailure, OnPartial, Plan, Question, Repeat, Retry, StepWait, is_default,
+    Approval, DependencyStatus, Estimates, Fallback, ForEach, OnFailure, OnPartial, Plan, Question, Repeat, Retry,
+    StepWait, is_default,
 };
 use crate::budget::Priority;
 use crate::id::{AgentType, StepId};
 use crate::json::Json;
 use crate::limits::Limits;
 use crate::status::StepStatus;
-use crate::word_enum::word_enum;
 
 /// The kind of a step: what executes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -61,25 +61,6 @@ pub enum Join {
     Any,
     /// So many are.
     AtLeast(u32),
-}
-
-word_enum! {
-    /// A status of a dependency that has ended.
-    DependencyStatus {
-        /// It is done.
-        Completed = "completed",
-        /// Its attempts and its fallback are used up.
-        Failed = "failed",
-        /// It did not run, for whatever reason.
-        Skipped = "skipped",
-    }
-}
-
-impl DependencyStatus {
-    /// That of a step, which has the same word; `None` for one that has not ended by itself.
-    pub fn from_status(status: StepStatus) -> Option<Self> {
-        Self::parse(status.as_str())
-    }
 }
 
 /// Caches a step's outputs for other steps with the same key.

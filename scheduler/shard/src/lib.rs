@@ -10,7 +10,7 @@ mod observer;
 mod parked_plans;
 mod post_commit;
 mod quota;
-mod ready;
+mod ready_set;
 mod recently_finished;
 mod state;
 mod task_scan;

@@ -8,7 +8,7 @@ mod inbox_reader;
 mod loop_inputs;
 mod membership;
 mod outbox;
-mod ownership;
+mod ownership_status;
 mod presence;
 mod recover;
 mod shard_handle;
@@ -25,7 +25,7 @@ use goalmill_shard::{Reply, ShardMessage};
 use tokio::sync::{mpsc, oneshot};
 
 use counts::CountsByShard;
-use ownership::OwnershipStatus;
+use ownership_status::OwnershipStatus;
 use trial::Trial;
 
 use crate::watchdog::Decisions;

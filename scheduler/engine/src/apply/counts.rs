@@ -5,7 +5,7 @@ use goalmill_common::plan::{StepKind, Strategy};
 use goalmill_common::status::StepStatus;
 
 use crate::graph::StepIndex;
-use crate::graph::ready_steps::ReadySteps;
+use crate::graph::engine_steps::ReadySteps;
 use crate::state::PlanState;
 
 /// Changes every counter that depends on the status of a step, which has changed.

@@ -2,6 +2,8 @@
 
 pub(crate) mod cards;
 pub(crate) mod failure;
+pub(crate) mod fallback;
+pub(crate) mod lost;
 pub(crate) mod output_check;
 pub(crate) mod recording;
 pub(crate) mod report;

@@ -1,11 +1,10 @@
-//! Retries of failed and lost attempts: backoff, fallback, poisoned steps.
+//! Retries of failed attempts: backoff, and waits that an agent asks for.
 
 use goalmill_common::event::{StepEvent, StepRetrying};
-use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING, WAIT_EXCEEDED};
+use goalmill_common::failure::{Failure, FailureClass, WAIT_EXCEEDED};
 use goalmill_common::plan::{Jitter, Retry};
 use goalmill_common::retry_after::RETRY_AFTER_MS_MAX;
 
-use crate::Effect;
 use crate::attempt::report::Spent;
 use crate::attempt::step_state::ToldToWait;
 use crate::decide::Turn;
@@ -20,7 +19,7 @@ const SPREAD_MS_MAX: u64 = 30_000;
 
 /// The attempt after a failed one.
 #[derive(Clone, Copy, Debug, Default)]
-struct Next {
+pub(super) struct Next {
     wait_ms: u64,
     /// It is the first of the fallback.
     fallback: bool,
@@ -53,16 +52,6 @@ impl Turn<'_> {
         self.give_up(i, failure, spent);
     }
 
-    /// Whether the fallback of a step may try after a failure. An action that changes something goes to it only if no
-    /// attempt may have done it.
-    fn may_fall_back(&self, i: StepIndex, failure: &Failure) -> bool {
-        let (spec, step) = (self.state.plan.step(i), &self.state.steps[i]);
-        let has_fallback = spec.fallback.is_some() && !step.has_fallen_back();
-        has_fallback
-            && failure.class != FailureClass::ConstraintViolation
-            && !(self.context.cards.has_side_effect(&spec.action) && (failure.may_be_done() || step.may_have_acted()))
-    }
-
     /// Makes the step wait because its agent asks so, without using a retry. Returns the failure of a step that has
     /// waited for too long.
     ///
@@ -82,24 +71,7 @@ impl Turn<'_> {
         None
     }
 
-    /// Retries a lost attempt immediately, until `lost_max` workers were lost without a new recorded call in between.
-    fn lose_attempt(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
-        // No worker had the task, so the step did not cause the loss.
-        if failure.code == TASK_MISSING {
-            return self.retry(i, failure, Next::default(), spent);
-        }
-        let losses = self.state.steps[i].losses();
-        if losses < self.context.limits.lost_max {
-            return self.retry(i, failure, Next::default(), spent);
-        }
-        let message =
-            format!("{losses} workers were lost running the step (`limits.lost_max`); the last: {}", failure.message);
-        let failure = Failure::new(FailureClass::Permanent, "STEP_POISONED", message).with_unknown_outcome();
-        self.effects.push(Effect::DeadLetter { step: i, failure: failure.clone() });
-        self.give_up(i, failure, spent);
-    }
-
-    fn retry(&mut self, i: StepIndex, failure: Failure, next: Next, spent: Spent) {
+    pub(super) fn retry(&mut self, i: StepIndex, failure: Failure, next: Next, spent: Spent) {
         let Next { wait_ms, fallback, told_to_wait } = next;
         let due_ms = self.after(wait_ms);
         let Spent { cost, tokens, split: usage, duration_ms } = spent;

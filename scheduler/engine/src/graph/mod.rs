@@ -1,9 +1,9 @@
 //! The dependency graph of a plan: dependents, ranks, phases, resources.
 
 pub(crate) mod checkpoint;
+pub(crate) mod engine_steps;
 pub(crate) mod open_dependencies;
 pub(crate) mod phases;
-pub(crate) mod ready_steps;
 pub(crate) mod running_plan;
 pub(crate) mod unlock;
 

@@ -6,7 +6,7 @@ use goalmill_engine::Timer;
 
 use super::ShardState;
 use crate::counts::ShardCounts;
-use crate::ready::ReadyCounts;
+use crate::ready_set::ReadyCounts;
 
 /// Retries that are due within this time count as load, in milliseconds.
 const SOON_MS: u64 = 30_000;

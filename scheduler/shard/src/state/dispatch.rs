@@ -13,7 +13,7 @@ use crate::Slot;
 use crate::active_plan::ActivePlan;
 use crate::observer::NamespaceCounter;
 use crate::quota::Quota;
-use crate::ready::{Offers, Place, Taken, Urgency};
+use crate::ready_set::{Offers, Place, Taken, Urgency};
 
 impl ShardState {
     /// Dispatches the most urgent step whose queue is open, again and again, while the turn has room. Parked steps are

@@ -8,7 +8,7 @@ use super::ShardState;
 use crate::Slot;
 use crate::post_commit::PostCommit;
 use crate::post_commit::StoreUpdate;
-use crate::ready::DispatchOrder;
+use crate::ready_set::DispatchOrder;
 
 impl ShardState {
     /// Applies an effect now, or adds the action for it to those after the commit.

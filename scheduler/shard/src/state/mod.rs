@@ -18,7 +18,7 @@ use crate::ignored_entries::IgnoredEntries;
 use crate::observer::{NamespaceCounter, ShardObserver};
 use crate::parked_plans::ParkedPlans;
 use crate::quota::Unlimited;
-use crate::ready::ReadySet;
+use crate::ready_set::ReadySet;
 use crate::recently_finished::{BegunPlan, RecentlyFinished, StatusSnapshot};
 use crate::timers::Timers;
 use crate::turn::ShardTurn;
