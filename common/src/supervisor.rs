@@ -34,6 +34,18 @@ struct WatchedLoop {
     waker: Option<Waker>,
 }
 
+/// Removes a loop that ends, or is dropped, from those that run.
+struct LoopEntry {
+    supervisor: Supervisor,
+    key: u64,
+}
+
+impl Drop for LoopEntry {
+    fn drop(&mut self) {
+        self.supervisor.lock().loops.remove(&self.key);
+    }
+}
+
 impl Supervisor {
     /// Runs a loop; returns what it returns, or `None` if it panicked. It fails the role if it panics, or if it returns
     /// before it may.
@@ -49,6 +61,7 @@ impl Supervisor {
         let name = name.into();
         let is_broken = Arc::new(AtomicBool::new(false));
         let key = self.begin(&name, is_broken.clone());
+        let entry = LoopEntry { supervisor: self.clone(), key };
         let mut run = pin!(run);
         let mut is_first = true;
         let ended = poll_fn(|context| {
@@ -67,7 +80,7 @@ impl Supervisor {
             }
         });
         let ended = ended.await;
-        self.lock().loops.remove(&key);
+        drop(entry);
         match ended {
             Err(panic) => {
                 self.fail(&panicked(&name, panic.as_ref()));

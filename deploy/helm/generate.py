@@ -17,7 +17,7 @@ PREFIX = "settings."
 PATTERNS = {
     "api_key_env": "^([A-Z_][A-Z0-9_]{0,63})?$",
     "base_url": "^https?://[^@?]+$",
-    "callback_url": "^(https?://[^\\s]+)?$",
+    "callback_url": "^(https?://[^\\s@]+)?$",
 }
 VARIABLE = "^([A-Za-z_][A-Za-z0-9_]*)?$"
 

@@ -109,8 +109,10 @@ function openRoute() {
   const isOther = key !== own.key;
   own.query = app.route.params.toString();
   // A screen that does not follow its parameters begins again.
-  if (session.state === "in" && !isOther && own.query !== query && own.screen.follow) own.screen.follow();
-  else if (session.state === "in" && (isOther || own.query !== query)) {
+  if (session.state === "in" && !isOther && own.query !== query && own.screen.follow) {
+    own.screen.follow(place?.data);
+    if (place) requestAnimationFrame(() => requestAnimationFrame(() => restorePlace(place)));
+  } else if (session.state === "in" && (isOther || own.query !== query)) {
     if (own.screen && own.screen.close) own.screen.close();
     own.key = key;
     const make = SCREENS[app.route.path[0]];

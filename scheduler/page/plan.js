@@ -100,7 +100,7 @@ export function planScreen(route) {
     }
     if (own.isClosed) return;
     app.render();
-    if (route.params.get("seq")) moveTo(Number(route.params.get("seq")));
+    if (app.route.params.get("seq")) moveTo(Number(app.route.params.get("seq")));
     own.stream = follow(id, own.state.seq, (event) => { add(event); refresh(); drawSoon(); }, (streamStatus) => { own.streamStatus = streamStatus; if (streamStatus === "ended" || streamStatus === "live") refresh(); app.render(); });
   };
   const moveTo = (seq) => {
@@ -111,7 +111,12 @@ export function planScreen(route) {
     app.render();
   };
   /** Moves along the log by events that say more than progress. */
-  const moveBy = (count) => moveTo(own.stops[Math.max(0, stopAt(own) + count)] ?? null);
+  const moveBy = (count) => {
+    const stop = stopAt(own);
+    // From a report of progress, one back is the stop before it.
+    const isBetween = own.at !== null && own.stops[stop] < own.at;
+    moveTo(own.stops[Math.max(0, stop + count + (isBetween && count < 0 ? 1 : 0))] ?? null);
+  };
   const select = (step) => {
     const now = app.route.params.get("step");
     app.replace({ step: now === step ? null : step });
@@ -319,7 +324,7 @@ function slider(context) {
   const event = own.events[Math.min(own.at ?? own.stops[last - 1], own.events.length) - 1];
   return h("section", { class: `slider ${own.past ? "past" : ""}`, "aria-label": "Position in the log" },
     button({ class: "quiet icon-button", onclick: context.play, "aria-label": own.playing ? "Stop the replay" : "Replay the log" }, icon(own.playing ? "paused" : "ready")),
-    h("input", { type: "range", min: 1, max: last, step: 1, value: String(at), "aria-label": "Event", "aria-valuetext": event ? `event ${at} of ${last}: ${words(event.type)}` : String(at), oninput: (input) => context.moveTo(own.stops[Number(input.target.value) - 1]) }),
+    h("input", { type: "range", min: 1, max: last, step: 1, value: String(at), "aria-label": "Event", "aria-valuetext": event ? `event ${at} of ${last}: ${words(event.type)}` : String(at), oninput: (input) => context.moveTo(Number(input.target.value) === last ? null : own.stops[Number(input.target.value) - 1]) }),
     h("span", { class: "slider-text num" }, `${number(at)} / ${number(last)}`),
     h("span", { class: "slider-event" }, event ? [h("span", null, words(event.type)), event.step_id ? h("code", null, event.step_id) : null, h("span", { class: "dim", title: exact(parseTime(event.time)) }, clockTime(parseTime(event.time)))] : null),
     own.past ? button({ class: "primary small", onclick: () => context.moveTo(null) }, isFinal(own.state.status) ? "To the end" : "Back to live") : null);
@@ -370,7 +375,7 @@ function tabs(context) {
 function stepsTab(context) {
   const { layout, steps, own } = context;
   const filter = own.stepFilter.trim().toLowerCase();
-  const fits = ({ id, definition, status }) => `${id} ${definition.description || ""} ${definition.agent_type || ""} ${words(status)}`.toLowerCase().includes(filter);
+  const fits = (step) => `${step.id} ${step.definition.description || ""} ${step.definition.agent_type || ""} ${words(shownStatus(step))}`.toLowerCase().includes(filter);
   const everyone = order(layout || { steps: [] }, steps);
   const all = filter ? everyone.filter((id) => fits(steps.get(id))) : everyone;
   const selected = app.route.params.get("step");

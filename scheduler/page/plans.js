@@ -62,7 +62,11 @@ export function plansScreen(kept) {
   };
   return {
     title: () => "Plans",
-    follow: () => { own.wanted = LIMIT; read(); },
+    follow: (before) => {
+      own.wanted = before?.wanted || LIMIT;
+      if (before?.value?.asked === key()) list.value = before.value;
+      read();
+    },
     keep: () => ({ wanted: own.wanted, value: list.value }),
     close: () => { clearTimeout(own.typing); list.close(); queues.close(); workers.close(); },
     view: () => {

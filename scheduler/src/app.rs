@@ -4,19 +4,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use goalmill_archive::ArchiveError;
 use goalmill_broker::{Broker, BrokerError, Install, Meta, StoreClock};
 use goalmill_common::agent::Agent;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Authentication, Settings};
 use goalmill_common::event::LOG_FORMAT;
+use goalmill_common::goal::Usage;
 use goalmill_common::plan::Plan;
 use goalmill_common::random::Random;
 use goalmill_common::supervisor::Supervisor;
 use goalmill_engine::Engine;
 use goalmill_llm::{ModelRegistry, ModelSetupError};
 use goalmill_plan::validate::Policy;
-use goalmill_planning::agent_planner::PlanningAgents;
+use goalmill_planning::agent_planner::{PlanningAgents, PlanningQuestion, PlanningReply};
 use goalmill_planning::calibration::ConfidenceCalibration;
 use goalmill_planning::{Pipeline, Planner, RouteSteps, SetupError};
 use tokio::net::TcpListener;
@@ -131,7 +133,18 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     }
 }
 
-/// Checks all that a start refuses before it waits for the store. It listens nowhere, and reads only files of the settings.
+/// Stands for planning agents where none is asked.
+struct NoPlanningAgents;
+
+#[async_trait]
+impl PlanningAgents for NoPlanningAgents {
+    async fn ask(&self, _: PlanningQuestion) -> PlanningReply {
+        PlanningReply { outputs: Err("no agent is asked".into()), usage: Usage::default(), plan: None }
+    }
+}
+
+/// Checks what a start refuses of tokens, certificates, identity provider, models, planners and hooks. It listens nowhere,
+/// asks no server, and reads only files of the settings.
 pub fn check_settings(settings: &Settings) -> Result<(), SchedulerStartError> {
     let (clock, random, loops) = (Clock::system(), Random::system(), Loops::default());
     api::environment_tokens(&settings.api).map_err(SchedulerStartError::Token)?;
@@ -141,7 +154,8 @@ pub fn check_settings(settings: &Settings) -> Result<(), SchedulerStartError> {
     }
     oidc(&settings.api, &clock, &loops.tasks)?;
     let models = Arc::new(ModelRegistry::from_settings(&settings.models, clock, random)?);
-    Pipeline::from_settings(&settings.planner, &models, Arc::new(|_, _| Err(Vec::new())), None)?;
+    let agents: Arc<dyn PlanningAgents> = Arc::new(NoPlanningAgents);
+    Pipeline::from_settings(&settings.planner, &models, Arc::new(|_, _| Err(Vec::new())), Some(&agents))?;
     Hooks::check(&settings.hooks).map_err(SchedulerStartError::Hook)
 }
 

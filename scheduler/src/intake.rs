@@ -136,7 +136,7 @@ async fn handle_claimed(
         return Ok(());
     }
     let broker = scheduler.broker.as_ref();
-    let mut tries = Tries::load_tries(broker, process).await?;
+    let mut tries = Tries::load(broker, process).await?;
     for entry in entries {
         let id = entry.id.clone();
         let died = tries.count(broker, process, &id).await?;
@@ -172,7 +172,7 @@ struct Tries(BTreeMap<EntryId, BTreeSet<String>>);
 
 impl Tries {
     /// - `process`: this one. Its earlier tries do not count, because it is alive.
-    async fn load_tries(broker: &dyn Broker, process: &str) -> Result<Self, BrokerError> {
+    async fn load(broker: &dyn Broker, process: &str) -> Result<Self, BrokerError> {
         let bytes = broker.get_blob(&broker.keys().submission_tries()).await?.unwrap_or_default();
         let mut tries: BTreeMap<EntryId, BTreeSet<String>> = serde_json::from_slice(&bytes).unwrap_or_default();
         tries.retain(|_, processes| {
@@ -408,11 +408,11 @@ mod tests {
         let entry = EntryId::from("1-0");
         for _ in 0..=TRIES_MAX {
             // The reply to the write is lost: the submission is claimed and the record read again.
-            let mut tries = Tries::load_tries(broker, "one").await.expect("it can be read");
+            let mut tries = Tries::load(broker, "one").await.expect("it can be read");
             assert_eq!(tries.count(broker, "one", &entry).await.expect("it is written"), 0);
         }
         for (others, process) in [(1, "two"), (2, "three"), (3, "four")] {
-            let mut tries = Tries::load_tries(broker, process).await.expect("it can be read");
+            let mut tries = Tries::load(broker, process).await.expect("it can be read");
             let count = tries.count(broker, process, &entry).await.expect("it is written");
             assert_eq!(count, others, "each of them may have died over it");
         }

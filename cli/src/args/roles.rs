@@ -128,7 +128,7 @@ pub struct SchedulerArgs {
     /// Address of `/metrics`; `off` for none.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<String>,
-    /// Validates the settings and ends.
+    /// Checks the settings, with the files, models, planners and agents that they name, and ends. Asks no server.
     #[arg(long)]
     pub check_config: bool,
 }
@@ -180,7 +180,7 @@ pub struct WorkerRunArgs {
     /// for Python and TypeScript use it.
     #[arg(long, conflicts_with_all = ["agents", "demo", "model_agents", "slots"])]
     pub bridge: bool,
-    /// Validates the settings and ends.
+    /// Checks the settings, with the files, models, planners and agents that they name, and ends. Asks no server.
     #[arg(long, conflicts_with = "bridge")]
     pub check_config: bool,
 }

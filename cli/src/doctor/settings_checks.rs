@@ -1,9 +1,11 @@
 //! Checks of the settings, and of the services that they name.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::path::Path;
 use std::time::Duration;
 
-use goalmill_common::config::Loaded;
+use goalmill_common::config::{ArchiveKind, Loaded, environment};
 use goalmill_common::id::AgentType;
 use reqwest::Url;
 use serde_json::Value;
@@ -42,7 +44,8 @@ pub(super) async fn check_services(loaded: &Loaded, checks: &mut Checks) {
     if !callbacks.is_empty()
         && let Err(error) = reach(callbacks).await
     {
-        let detail = format!("callbacks of agents cannot arrive: {callbacks} (`api.callback_url`) {error} from here");
+        let detail =
+            format!("callbacks of agents cannot arrive: {} (`api.callback_url`) {error} from here", shown(callbacks));
         let fix = "let `api.callback_url` be an address of the API that agents reach";
         checks.add(Level::Warning, "callbacks", detail, fix);
     }
@@ -50,15 +53,17 @@ pub(super) async fn check_services(loaded: &Loaded, checks: &mut Checks) {
 
 async fn check_archive(loaded: &Loaded, checks: &mut Checks) {
     let settings = &loaded.settings.archive;
-    let asked = async {
-        match goalmill_archive::open(settings).await? {
-            Some(archive) => archive.archived(&[]).await.map(|_| true),
-            None => Ok(false),
-        }
+    // Opening the archive would bring its schema up to date, which is for schedulers.
+    let found = match settings.store {
+        ArchiveKind::None => return,
+        ArchiveKind::Sqlite => find_file(Path::new(&settings.path)),
+        ArchiveKind::Postgres => match environment(&settings.url_env) {
+            Some(url) => reach(&url).await,
+            None => Err(format!("the environment variable `{}` (`archive.url_env`) is not set", settings.url_env)),
+        },
     };
-    match asked.await {
-        Ok(true) => checks.ok("archive", "answers"),
-        Ok(false) => {}
+    match found {
+        Ok(()) => checks.ok("archive", "can be reached"),
         Err(error) => {
             let fix = "check the server or file, and `archive` in the settings: goalmill config archive";
             checks.add(Level::Problem, "archive", format!("finished plans cannot be archived: {error}"), fix);
@@ -68,12 +73,30 @@ async fn check_archive(loaded: &Loaded, checks: &mut Checks) {
 
 async fn check_agent(agent_type: &AgentType, url: &str, checks: &mut Checks) {
     match reach(url).await {
-        Ok(()) => checks.ok("agents", format!("`{agent_type}` at {url} can be reached")),
+        Ok(()) => checks.ok("agents", format!("`{agent_type}` at {} can be reached", shown(url))),
         Err(error) => {
             let fix = format!("start the service, or correct `worker.agents.{agent_type}.url`");
-            checks.add(Level::Problem, "agents", format!("`{agent_type}`: {url} {error}"), fix);
+            checks.add(Level::Problem, "agents", format!("`{agent_type}`: {} {error}", shown(url)), fix);
         }
     }
+}
+
+/// Whether a file can be written, or be made.
+fn find_file(path: &Path) -> Result<(), String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let found = if path.exists() {
+        OpenOptions::new().read(true).write(true).open(path).map(drop)
+    } else {
+        folder.metadata().map(drop)
+    };
+    found.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// An address without its user and password.
+fn shown(url: &str) -> String {
+    let Ok(mut parsed) = Url::parse(url) else { return url.to_owned() };
+    let hidden = parsed.set_username("").and_then(|()| parsed.set_password(None));
+    if hidden.is_ok() { parsed.to_string() } else { url.to_owned() }
 }
 
 /// The address of an agent over HTTP.

@@ -26,10 +26,13 @@ impl Loaded {
             ("api.tls.", !settings.api.tls.is_on(), "`api.tls.cert_file` and `api.tls.key_file`"),
             ("archive.", settings.archive.store == ArchiveKind::None, "`archive.store`"),
             ("metrics.", settings.metrics.listen.is_empty(), "`metrics.listen`"),
-            ("planner.llm.", !asks_models, "`llm` or `tools` in `planner.order`"),
+            ("planner.llm.", !asks_models && settings.models.is_empty(), "`models`, or `llm` in `planner.order`"),
         ];
         // The switch of a part has an effect, whatever its value.
-        let switches = ["api.mcp.access", "archive.store", "metrics.listen"];
+        let switches = [
+            "api.mcp.access", "api.oidc.issuer", "api.tls.cert_file", "api.tls.key_file", "archive.store",
+            "metrics.listen",
+        ];
         let given = self.origins.iter().filter(|(path, _)| !switches.contains(&path.as_str()));
         let found = given.filter_map(|(path, origin)| {
             let (.., needs) = parts.iter().find(|(part, is_off, _)| *is_off && path.starts_with(part))?;
@@ -42,7 +45,7 @@ impl Loaded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Settings;
+    use crate::config::{ModelSettings, Settings};
 
     /// The settings without an effect among those that were given.
     fn found(settings: Settings, given: &[&str]) -> Vec<String> {
@@ -61,6 +64,9 @@ mod tests {
         assert_eq!(found(settings, &given), ["api.mcp.sessions_max", "api.tls.reload_ms"]);
         let mut settings = Settings::default();
         settings.planner.order = vec!["rules".into()];
-        assert_eq!(found(settings, &["planner.llm.rounds_max", "planner.order"]), ["planner.llm.rounds_max"]);
+        let given = ["planner.llm.rounds_max", "planner.order", "api.oidc.issuer"];
+        assert_eq!(found(settings.clone(), &given), ["planner.llm.rounds_max"]);
+        settings.models = vec![ModelSettings::default()];
+        assert!(found(settings, &given).is_empty(), "models read goals, whatever plans");
     }
 }

@@ -14,9 +14,9 @@ impl PlanState {
         self.awaited_start_ms().filter(|_| self.status == PlanStatus::Paused)
     }
 
-    /// The start of the goal, until the plan has continued.
+    /// The start of the goal, until the plan is resumed after a pause.
     fn awaited_start_ms(&self) -> Option<u64> {
-        self.accepted.goal.start_at_ms.filter(|_| !self.has_gone_on && self.parent().is_none())
+        self.accepted.goal.start_at_ms.filter(|_| !self.was_resumed && self.parent().is_none())
     }
 
     /// From when on time counts as used up, Unix milliseconds.

@@ -76,7 +76,7 @@ pub struct PlanState {
     /// Counts the work of the expressions of a decision.
     pub(crate) meter: WorkMeter,
     /// Whether it was paused and resumed: its start is no longer awaited.
-    pub(crate) has_gone_on: bool,
+    pub(crate) was_resumed: bool,
     /// Events from outside; `None` before the first.
     pub(crate) events: Option<Box<ReceivedEvents>>,
 }
@@ -144,7 +144,7 @@ impl PlanState {
             finished_ms: 0,
             loads: PayloadLoads::default(),
             meter: WorkMeter::default(),
-            has_gone_on: false,
+            was_resumed: false,
             events: None,
         }
     }

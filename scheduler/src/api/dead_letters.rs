@@ -151,7 +151,9 @@ async fn retry_request(
     let plan = PlanId::derive(api.scheduler.shards, &principal.namespace, &submission);
     // They are rendered already: an expression in them is data.
     let mut inputs = literal(task.inputs.value()).into();
-    payloads::copy_kept(api, &letter.plan, &plan, std::iter::once(&mut inputs)).await?;
+    if payloads::copy_kept(api, &letter.plan, &plan, std::iter::once(&mut inputs)).await? > 0 {
+        return Err(unfit("a large input is no longer stored".into()));
+    }
     let step = Step {
         description: format!("step `{}` of plan `{}`, once more", task.step, task.plan),
         action: task.action,

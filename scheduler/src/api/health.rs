@@ -70,7 +70,7 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError>
     warnings.extend(api.shards.ownership.lost_writes_warning());
     warnings.extend(quarantined(&api).await?);
     warnings.extend(api.scheduler.health.archive_warning());
-    warnings.extend(api.scheduler.namespaces.iter().flat_map(|namespaces| namespaces.warnings()));
+    warnings.extend(api.scheduler.namespaces.as_ref().and_then(|namespaces| namespaces.warning()));
     warnings.extend(refused_cards(&api));
     warnings.extend(unusable_models(&api.scheduler.models));
     warnings.extend(api.tls.as_ref().and_then(|tls| tls.warning()));

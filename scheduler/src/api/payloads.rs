@@ -80,13 +80,16 @@ impl<'a> PayloadFill<'a> {
 /// Copies the large values that a plan takes from another one: it reads payloads of its own family only, and the other plan
 /// may be in the archive.
 ///
+/// Returns how many of them are no longer stored; their references stay as they are.
+///
 /// - `from`, `to`: the other plan, and the new one.
 pub(super) async fn copy_kept<'a>(
     api: &Api,
     from: &PlanId,
     to: &PlanId,
     results: impl Iterator<Item = &'a mut Json>,
-) -> Result<(), ApiError> {
+) -> Result<usize, ApiError> {
+    let mut gone = 0;
     let (broker, kept_ms) = (&api.scheduler.broker, api.scheduler.settings.limits.plan_ms_max);
     let mut copied = BTreeMap::new();
     for result in results.filter(|result| blob_ref::may_contain(result)) {
@@ -96,7 +99,10 @@ pub(super) async fn copy_kept<'a>(
             keys.insert(key.to_owned());
         });
         for key in keys.into_iter().filter(|key| !copied.contains_key(key)).collect::<Vec<_>>() {
-            let Some(content) = api.scheduler.plans.payload(from, &key).await? else { continue };
+            let Some(content) = api.scheduler.plans.payload(from, &key).await? else {
+                gone += 1;
+                continue;
+            };
             let Some(own) = broker.keys().plan_blob(to, &api.scheduler.random.token()) else { continue };
             broker.put_blob(&own, content.as_bytes(), kept_ms).await?;
             copied.insert(key, blob_ref::to_json(&own, content.len()).value());
@@ -104,5 +110,5 @@ pub(super) async fn copy_kept<'a>(
         blob_ref::replace(&mut value, &mut |key| copied.get(key).cloned());
         *result = Json::from_value(&value);
     }
-    Ok(())
+    Ok(gone)
 }

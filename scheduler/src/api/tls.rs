@@ -72,7 +72,7 @@ impl ApiTls {
     /// Reads certificate and key. An error names the file and how to correct it.
     pub(crate) fn load(settings: &TlsSettings, clock: Clock) -> Result<Self, String> {
         let provider = Arc::new(default_provider());
-        let files = CertificateFiles::from_settings(settings)?;
+        let files = CertificateFiles::load_files(settings)?;
         let certified = files.certified_key(settings, &provider)?;
         let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(certified))));
         let versions = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -156,7 +156,7 @@ impl ApiTls {
 
     /// Takes changed files; wrong ones are reported once, and the certificate in use is kept.
     fn reload(&self) {
-        let files = CertificateFiles::from_settings(&self.settings);
+        let files = CertificateFiles::load_files(&self.settings);
         let digest = files.as_ref().map(CertificateFiles::digest).map_err(Clone::clone);
         {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +188,7 @@ struct CertificateFiles {
 }
 
 impl CertificateFiles {
-    fn from_settings(settings: &TlsSettings) -> Result<Self, String> {
+    fn load_files(settings: &TlsSettings) -> Result<Self, String> {
         let cert = read_file("api.tls.cert_file", &settings.cert_file)?;
         Ok(Self { cert, key: read_file("api.tls.key_file", &settings.key_file)? })
     }

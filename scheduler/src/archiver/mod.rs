@@ -126,7 +126,9 @@ impl Archiver {
                     gauge!("goalmill_archive_lag_seconds").set(0.0);
                 }
                 Err(error) => {
-                    scheduler.health.set_archive(Some(error.to_string()));
+                    if let ArchiverError::Archive(error) = &error {
+                        scheduler.health.set_archive(Some(error.to_string()));
+                    }
                     counter!("goalmill_archive_errors_total").increment(1);
                     let lag = Duration::from_millis(scheduler.clock.now_ms().saturating_sub(whole_ms));
                     gauge!("goalmill_archive_lag_seconds").set(lag.as_secs_f64());

@@ -93,17 +93,23 @@ impl NamespaceLimits {
         Ok(())
     }
 
-    /// A warning for each namespace that may submit nothing now.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    /// A warning if namespaces may submit nothing now. It has no names: it is shown without credentials.
+    pub(crate) fn warning(&self) -> Option<String> {
         let now_ms = self.clock.now_ms();
         let mut in_use = self.lock();
         let seen: BTreeSet<Namespace> = in_use.own.keys().chain(in_use.others.keys()).cloned().collect();
-        let full = seen.iter().filter_map(|namespace| {
+        let full = seen.iter().filter(|namespace| {
             let sum = in_use.sum(namespace, now_ms);
-            let reached = reached(namespace_settings(&self.settings, namespace)?, sum, 1, now_ms)?;
-            Some(format!("submissions are refused: {}", self.reached_text(namespace, &reached)))
+            namespace_settings(&self.settings, namespace)
+                .is_some_and(|settings| reached(settings, sum, 1, now_ms).is_some())
         });
-        full.collect()
+        let full = full.count();
+        (full > 0).then(|| {
+            format!(
+                "{full} of the namespaces with limits may submit nothing now: the refusals of their submissions name the \
+                 limit; raise it under `namespaces` in the settings of the schedulers"
+            )
+        })
     }
 
     fn reached_text(&self, namespace: &Namespace, reached: &ReachedLimit) -> String {

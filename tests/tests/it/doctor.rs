@@ -336,10 +336,10 @@ async fn what_a_scheduler_cannot_do_is_found() -> Result<()> {
         until(SOON, found).await;
     };
     warned("cannot be archived").await;
-    warned("namespace `red`").await;
+    warned("may submit nothing").await;
     let (checks, _) = doctor(&server.url(), &it.url("")).await?;
     found(&checks, "finished plans cannot be archived", "check the server of the archive")?;
-    found(&checks, "namespace `red` has 1 plans", "raise `namespaces.\"red\".plans_max`")?;
+    found(&checks, "1 of the namespaces with limits may submit nothing", "raise it under `namespaces`")?;
     it.add_scheduler_of_format(LOG_FORMAT + 1).await?;
     let other = it.schedulers[1].api_url().context("it serves the API")?;
     finds(&server.url(), &other, "log format", "").await?;
@@ -348,7 +348,7 @@ async fn what_a_scheduler_cannot_do_is_found() -> Result<()> {
 }
 
 #[test]
-fn the_settings_of_a_worker_are_checked_as_at_its_start() -> Result<()> {
+fn the_settings_of_a_role_are_checked_before_its_start() -> Result<()> {
     let file = tempfile::Builder::new().suffix(".toml").tempfile()?;
     for (role, settings, expected) in [
         ("worker", "[worker.agents.a]\nkind = 'http'\nurl = 'nothing'", "agent type `a`"),
@@ -356,6 +356,7 @@ fn the_settings_of_a_worker_are_checked_as_at_its_start() -> Result<()> {
         ("worker", "[worker.agents.a]\nkind = 'transform'\nexpression = '1'", ""),
         ("scheduler", "[api]\nlisten = '0.0.0.0:8080'", "not a loopback address"),
         ("scheduler", "[planner]\norder = ['nothing']", "nothing"),
+        ("scheduler", "[planner]\norder = ['rules', 'agent:mine']", ""),
         ("scheduler", "[api.tls]\ncert_file = '/nowhere'\nkey_file = '/nowhere'", "/nowhere"),
         ("scheduler", "", ""),
     ] {

@@ -212,7 +212,7 @@ async fn a_worker_whose_loop_panics_fails_with_the_reason() -> Result<()> {
     Ok(())
 }
 
-/// The loops of a scheduler with all parts, but for those of its shards.
+/// The loops of a scheduler with one shard, without traces.
 const SCHEDULER_LOOPS: &[&str] = &[
     "api", "archive_retention", "archiver", "certificate", "directory", "event_stream", "gauges", "goal_streams",
     "hook", "inbox", "intake", "membership", "metrics", "namespace_limits", "reaper", "reconcile", "router_training",

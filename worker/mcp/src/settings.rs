@@ -34,7 +34,7 @@ pub(crate) struct McpSettings {
 
 impl McpSettings {
     /// Refuses an entry that names no server, or two.
-    pub(crate) fn check_mcp_server(&self) -> Result<(), String> {
+    pub(crate) fn check_address(&self) -> Result<(), String> {
         match (&self.url, self.argv.is_empty()) {
             (Some(_), false) => return Err("give `argv` or `url`, not both".into()),
             (None, true) => return Err("give `argv`, a program, or `url`, an address".into()),
@@ -53,7 +53,7 @@ mod tests {
 
     fn check(entry: Value) -> Result<(), String> {
         let settings: McpSettings = serde_json::from_value(entry).map_err(|error| error.to_string())?;
-        settings.check_mcp_server()
+        settings.check_address()
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl McpToolSet {
     /// - `owner`: the agent type, for messages.
     pub fn new(owner: &AgentType, settings: &Value) -> Result<Self, String> {
         let settings: McpSettings = serde_json::from_value(settings.clone()).map_err(|error| error.to_string())?;
-        settings.check_mcp_server()?;
+        settings.check_address()?;
         Ok(Self {
             names: settings.tools.clone(),
             timeout: Duration::from_millis(settings.timeout_ms.unwrap_or(TIMEOUT_MS)),

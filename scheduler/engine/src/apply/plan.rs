@@ -179,7 +179,7 @@ fn judge(state: &mut PlanState, judged: &CriteriaJudged) {
 }
 
 fn resume(state: &mut PlanState) {
-    state.has_gone_on |= state.status == PlanStatus::Paused;
+    state.was_resumed |= state.status == PlanStatus::Paused;
     // The failure of that step is handled; other deferred failures follow.
     if let Some(step) = state.waiting.take_replan().and_then(|replan| replan.step) {
         let plan = &state.plan;

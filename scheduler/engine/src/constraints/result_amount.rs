@@ -116,7 +116,7 @@ impl PlanState {
                 Some(StepAmount { amount, is_total, name, path })
             }
             Value::Object(fields) => amount_of(&outputs, spec, currency, &path).or_else(|| {
-                // Of a plan inside it is unknown how the amounts of its steps belong together.
+                // For a sub-plan it is unknown how the amounts of its steps belong together.
                 let mut inside = fields.values().filter(|_| spec.plan.is_some());
                 let found = inside.find_map(|inner| amount_of(inner, spec, currency, &path))?;
                 Some(StepAmount { amount: None, ..found })

@@ -105,7 +105,7 @@ impl FamilyQueue {
                 }
                 FamilyRequest::Stop { plan, parent } => self.stop(plans, &plan, *parent),
                 FamilyRequest::EndKept { plan, parent, fate } => self.end_kept(plans, &plan, *parent, fate),
-                FamilyRequest::Give { plan, command } => self.address_command(plans, &plan, *command),
+                FamilyRequest::Give { plan, command } => self.command_for_plan(plans, &plan, *command),
             };
             if command.is_some() {
                 return command;
@@ -208,8 +208,8 @@ impl FamilyQueue {
         None
     }
 
-    /// Gives a command to a plan. A plan that is not in memory has ended or is in quarantine.
-    fn address_command<P: FamilyPlans>(
+    /// Addresses a command to a plan. One that is not in memory has ended or is in quarantine.
+    fn command_for_plan<P: FamilyPlans>(
         &mut self,
         plans: &P,
         plan: &PlanId,
