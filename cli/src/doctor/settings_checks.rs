@@ -13,6 +13,8 @@ use tokio::net::TcpStream;
 
 use super::{Checks, Level};
 
+/// The port of an address of PostgreSQL that names none.
+const POSTGRES_PORT: u16 = 5432;
 /// The longest wait for a service.
 const ANSWER: Duration = Duration::from_secs(3);
 
@@ -107,7 +109,8 @@ fn http_url(entry: &Value) -> Option<&str> {
 /// Opens a connection to the server of an address. No request is sent: it might do work.
 async fn reach(url: &str) -> Result<(), String> {
     let parsed = Url::parse(url).map_err(|error| format!("is no address: {error}"))?;
-    let (host, port) = parsed.host_str().zip(parsed.port_or_known_default()).ok_or("names no server")?;
+    let port = parsed.port_or_known_default().or(parsed.scheme().starts_with("postgres").then_some(POSTGRES_PORT));
+    let (host, port) = parsed.host_str().zip(port).ok_or("names no server")?;
     let host = host.trim_matches(['[', ']']);
     match tokio::time::timeout(ANSWER, TcpStream::connect((host, port))).await {
         Ok(Ok(_)) => Ok(()),
