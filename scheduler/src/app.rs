@@ -365,6 +365,11 @@ impl RunningScheduler {
         self.api
     }
 
+    /// Reads which agents are registered, before the next time at which it does so by itself.
+    pub async fn refresh_agents(&self) -> Result<(), BrokerError> {
+        self.scheduler.directory.refresh().await
+    }
+
     /// The base address of the API, if it is served.
     pub fn api_url(&self) -> Option<String> {
         self.api.map(|api| url_of(&self.scheduler.settings.api, api))
