@@ -114,6 +114,11 @@ impl RunningWorker {
         self.address
     }
 
+    /// Waits until the store answers and the agent types of the worker are registered.
+    pub async fn ready(&self) {
+        self.worker.connection.wait_up().await;
+    }
+
     /// Waits until a background loop has ended, which it must not; returns the reason. The worker works no more then,
     /// `/livez` fails, and the process should end.
     pub async fn failed(&self) -> String {

@@ -66,7 +66,8 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
     let client = context.client.at(&api)?;
     let demo_agents = if model.serves_agents { None } else { Some(demo::serve().await?) };
     let worker = start_worker(&settings, &store, demo_agents.as_ref(), &clock).await?;
-    // Those of the settings are registered by the worker.
+    // The worker registers those of the settings.
+    worker.ready().await;
     running.refresh_agents().await.map_err(|error| Failed::other(format!("the agents cannot be read: {error}")))?;
     let dev =
         banner::BannerFacts { args, settings: &settings, store: &store, model: &model, metrics: running.metrics() };
