@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::time::Duration;
 
-use goalmill_common::config::{ArchiveKind, Loaded, environment};
+use goalmill_common::config::{ArchiveKind, Loaded, environment, hide_password};
 use goalmill_common::id::AgentType;
 use reqwest::Url;
 use serde_json::Value;
@@ -46,8 +46,10 @@ pub(super) async fn check_services(loaded: &Loaded, checks: &mut Checks) {
     if !callbacks.is_empty()
         && let Err(error) = reach(callbacks).await
     {
-        let detail =
-            format!("callbacks of agents cannot arrive: {} (`api.callback_url`) {error} from here", shown(callbacks));
+        let detail = format!(
+            "callbacks of agents cannot arrive: {} (`api.callback_url`) {error} from here",
+            hide_password(callbacks)
+        );
         let fix = "let `api.callback_url` be an address of the API that agents reach";
         checks.add(Level::Warning, "callbacks", detail, fix);
     }
@@ -75,10 +77,10 @@ async fn check_archive(loaded: &Loaded, checks: &mut Checks) {
 
 async fn check_agent(agent_type: &AgentType, url: &str, checks: &mut Checks) {
     match reach(url).await {
-        Ok(()) => checks.ok("agents", format!("`{agent_type}` at {} can be reached", shown(url))),
+        Ok(()) => checks.ok("agents", format!("`{agent_type}` at {} can be reached", hide_password(url))),
         Err(error) => {
             let fix = format!("start the service, or correct `worker.agents.{agent_type}.url`");
-            checks.add(Level::Problem, "agents", format!("`{agent_type}`: {} {error}", shown(url)), fix);
+            checks.add(Level::Problem, "agents", format!("`{agent_type}`: {} {error}", hide_password(url)), fix);
         }
     }
 }
@@ -92,13 +94,6 @@ fn find_file(path: &Path) -> Result<(), String> {
         folder.metadata().map(drop)
     };
     found.map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// An address without its user and password.
-fn shown(url: &str) -> String {
-    let Ok(mut parsed) = Url::parse(url) else { return url.to_owned() };
-    let hidden = parsed.set_username("").and_then(|()| parsed.set_password(None));
-    if hidden.is_ok() { parsed.to_string() } else { url.to_owned() }
 }
 
 /// The address of an agent over HTTP.
