@@ -74,7 +74,7 @@ export function dialog() {
       h("header", null, h("h2", { id: "dialog-title" }, action.title), button({ class: "quiet icon-button", "aria-label": "Close", onclick: closeDialog }, icon("close"))),
       action.text && h("p", null, action.text),
       (action.fields || []).map((one) => field(one.label, control(open, one), one.hint)),
-      problem(open.refusal && { ...open.refusal, message: open.refusal.message, more: open.refusal.more, title: open.refusal.title && `${action.title}: refused` }),
+      problem(open.refusal && { ...open.refusal, message: open.refusal.message, title: open.refusal.title && `${action.title}: refused` }),
       commands(action.cli && action.cli(values), request.path && curl("POST", request.path, request.body)),
       h("footer", null,
         button({ onclick: closeDialog }, "Close"),

@@ -77,6 +77,9 @@ function address() {
   return `#/${app.route.path.map(encodeURIComponent).join("/")}${query ? `?${query}` : ""}`;
 }
 
+/** Runs after what was rendered is drawn. */
+const afterDrawing = (run) => requestAnimationFrame(() => requestAnimationFrame(run));
+
 /** Notes where the screen was left, for the way back. */
 function keepPlace() {
   own.kept.set(own.entry, { scroll: window.scrollY, focus: document.activeElement?.getAttribute?.("href"), data: own.screen?.keep?.() });
@@ -111,7 +114,7 @@ function openRoute() {
   // A screen that does not follow its parameters begins again.
   if (session.state === "in" && !isOther && own.query !== query && own.screen.follow) {
     own.screen.follow(place?.data);
-    if (place) requestAnimationFrame(() => requestAnimationFrame(() => restorePlace(place)));
+    if (place) afterDrawing(() => restorePlace(place));
   } else if (session.state === "in" && (isOther || own.query !== query)) {
     if (own.screen && own.screen.close) own.screen.close();
     own.key = key;
@@ -119,7 +122,7 @@ function openRoute() {
     own.screen = make ? make(app.route, place?.data) : { title: () => "Not found", view: () => [pageHead("Not found"), empty("There is nothing here", "The address is not one of this page.", h("a", { class: "button", href: "#/plans" }, "All plans"))] };
     own.isMenuOpen = false;
     window.scrollTo(0, 0);
-    requestAnimationFrame(() => requestAnimationFrame(() => restorePlace(place || { scroll: 0 })));
+    afterDrawing(() => restorePlace(place || { scroll: 0 }));
   }
   app.render();
 }
@@ -285,7 +288,7 @@ function onKey(event) {
 function focusSearch() {
   own.screen?.showSearch?.();
   app.render();
-  requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector("main input[type=search], main textarea")?.focus()));
+  afterDrawing(() => document.querySelector("main input[type=search], main textarea")?.focus());
 }
 
 /** Forgets what a person saw and typed. */

@@ -389,7 +389,7 @@ function stepsTab(context) {
     const first = step.attempts[0], last = step.attempts[step.attempts.length - 1];
     const took = first ? (last && Number.isFinite(last.endMs) ? last.endMs : own.past ? own.past.lastMs : Date.now()) - (Number.isFinite(first.startMs) ? first.startMs : first.queuedMs) : NaN;
     const failure = step.failure || (!own.past && live.failure);
-    return memo(own.rowCache, id, [step, step.version, id === selected, failure && failure.message, live.message, took, shownStatus(step)], () => h("tr", { key: id, class: id === selected ? "selected" : "" },
+    return memo(own.rowCache, id, [step, step.version, id === selected, failure && failure.message, live.message, took], () => h("tr", { key: id, class: id === selected ? "selected" : "" },
       rowHead(button({ class: "link", onclick: () => context.select(id) }, id), h("div", { class: "dim", dir: "auto" }, step.definition.description)),
       cell(status(shownStatus(step)), failure && (["bad", "warn"].includes(tone(step.status)) || step.status === "skipped") ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", step.status === "retrying" && step.toldToWait ? "told to wait: " : "", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
       cell(step.definition.agent_type || dim(words(step.definition.kind || "engine"))),

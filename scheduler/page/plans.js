@@ -39,12 +39,16 @@ export async function readPlans(query, wanted, cursor, fits = () => true) {
  * - `kept`: what the screen showed when it was left.
  */
 export function plansScreen(kept) {
-  const own = { wanted: kept?.wanted || LIMIT, typing: 0, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null };
+  const own = { wanted: LIMIT, typing: 0, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null };
   const param = (name) => app.route.params.get(name) || "";
   const query = () => Object.fromEntries([["status", param("status")], ["q", param("q").trim()], ["with_failures", param("failed") && "true"]].filter(([, value]) => value));
   const key = () => JSON.stringify([query(), own.wanted]);
   const list = poll(async () => { const asked = key(); return { ...await readPlans(query(), own.wanted), asked }; }, () => (param("q") || own.wanted > REQUEST_MAX ? SEARCH_MS : POLL_MS), () => app.render());
-  if (kept?.value?.asked === key()) list.value = kept.value;
+  const restore = (left) => {
+    own.wanted = left?.wanted || LIMIT;
+    if (left?.value?.asked === key()) list.value = left.value;
+  };
+  restore(kept);
   const workers = poll("/v1/workers", 4_000, () => app.render());
   const queues = poll("/v1/queues", 4_000, () => app.render());
   const read = () => { clearTimeout(own.typing); own.order = null; list.refresh(); app.render(); };
@@ -62,11 +66,7 @@ export function plansScreen(kept) {
   };
   return {
     title: () => "Plans",
-    follow: (before) => {
-      own.wanted = before?.wanted || LIMIT;
-      if (before?.value?.asked === key()) list.value = before.value;
-      read();
-    },
+    follow: (left) => { restore(left); read(); },
     keep: () => ({ wanted: own.wanted, value: list.value }),
     close: () => { clearTimeout(own.typing); list.close(); queues.close(); workers.close(); },
     view: () => {
