@@ -11,21 +11,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use goalmill_common::command::SUBMITTED;
-use goalmill_common::event::{Event, PlanCreated, PlanEvent, Record, SkipCause, StepEvent};
+use goalmill_common::event::{Event, PlanEvent, Record, SkipCause, StepEvent};
 use goalmill_common::id::{PlanId, StepId};
-use goalmill_common::json::Json;
 use goalmill_common::plan::StepKind;
 use goalmill_common::status::PlanStatus;
 use goalmill_engine::{PlanState, StepSnapshot};
 use goalmill_planning::calibration::{ConfidenceCalibration, correlation, reliability};
 use goalmill_planning::examples::ExampleStore;
 use goalmill_router as router;
-use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::directory::Directory;
-use crate::quality::CONFIDENCE_BINS;
+use crate::quality::{CONFIDENCE_BINS, StatedConfidence};
 
 pub(crate) use replay::StatsReplay;
 
@@ -72,8 +70,7 @@ enum EventSource {
 /// Notes on a running plan.
 #[derive(Debug, Default)]
 struct PlanNotes {
-    /// The planner and its confidence.
-    confidence: Option<(String, f64)>,
+    confidence: Option<StatedConfidence>,
     /// Steps that the router chose an agent for.
     routed: BTreeSet<StepId>,
 }
@@ -82,12 +79,6 @@ impl PlanNotes {
     fn is_empty(&self) -> bool {
         self.confidence.is_none() && self.routed.is_empty()
     }
-}
-
-/// The confidence in a plan's provenance.
-#[derive(Deserialize)]
-struct Said {
-    said: Option<f64>,
 }
 
 /// Who learns from plans and steps.
@@ -163,7 +154,7 @@ impl ExecutionStats {
 
     fn record_plan(&self, notes: &mut BTreeMap<PlanId, PlanNotes>, plan: &PlanId, event: &PlanEvent, counts: bool) {
         if let PlanEvent::PlanCreated(created) = event {
-            let note = PlanNotes { confidence: planner_confidence(created), routed: BTreeSet::new() };
+            let note = PlanNotes { confidence: StatedConfidence::from_created(created), routed: BTreeSet::new() };
             if !note.is_empty() {
                 add_notes(notes, plan, note);
             }
@@ -173,15 +164,14 @@ impl ExecutionStats {
             self.note_routed(notes, plan, revised.routes.iter().map(|route| &route.step));
         } else if let PlanEvent::Extended(extended) = event {
             self.note_routed(notes, plan, extended.routes.iter().map(|route| &route.step));
-            let note = notes.get_mut(plan).and_then(|note| note.confidence.as_mut());
-            if let (Some((_, said)), Some(confidence)) = (note, extended.confidence) {
-                *said = extended.provenance.as_ref().and_then(said_in).unwrap_or(confidence);
+            if let Some(stated) = notes.get_mut(plan).and_then(|note| note.confidence.as_mut()) {
+                stated.observe(event);
             }
         } else if let PlanEvent::Completed(ended) | PlanEvent::Failed(ended) = event {
-            if let Some((planner, said)) = notes.remove(plan).and_then(|note| note.confidence)
+            if let Some(stated) = notes.remove(plan).and_then(|note| note.confidence)
                 && counts
             {
-                self.confidences.observe(&planner, said, ended.status == PlanStatus::Completed);
+                self.confidences.observe(&stated.planner, stated.value, ended.status == PlanStatus::Completed);
                 self.publish_confidence();
             }
         } else if let PlanEvent::Cancelled(_) | PlanEvent::Rejected(_) = event {
@@ -303,16 +293,6 @@ impl Ended {
 /// reported".
 fn ran_ms(step: &StepSnapshot<'_>) -> Option<u64> {
     step.finished_ms?.checked_sub(step.started_ms?).filter(|ms| *ms > 0)
-}
-
-/// The planner of a plan and its confidence; `None` for plans of clients and forks.
-fn planner_confidence(created: &PlanCreated) -> Option<(String, f64)> {
-    let provenance = created.provenance.as_ref().filter(|_| created.fork.is_none())?;
-    Some((created.planner.clone(), said_in(provenance).unwrap_or(created.confidence)))
-}
-
-fn said_in(provenance: &Json) -> Option<f64> {
-    serde_json::from_str::<Said>(provenance.text()).ok()?.said
 }
 
 fn add_notes(notes: &mut BTreeMap<PlanId, PlanNotes>, plan: &PlanId, note: PlanNotes) {

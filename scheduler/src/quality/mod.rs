@@ -4,6 +4,7 @@ mod model_figures;
 mod percentile;
 mod plan_figures;
 mod plan_sample;
+mod stated_confidence;
 
 use goalmill_common::plan::StepKind;
 use goalmill_common::quality::{MeasureValue, QualityMeasure as M, QualityReport};
@@ -15,6 +16,7 @@ use model_figures::ModelFiguresByName;
 use percentile::{DURATIONS_MAX, percentile};
 pub(crate) use plan_figures::{PlanFigures, Ratio, count_ended};
 pub(crate) use plan_sample::PlanSample;
+pub(crate) use stated_confidence::StatedConfidence;
 
 /// Groups of the calibration error.
 pub(crate) const CONFIDENCE_BINS: usize = 10;
@@ -50,7 +52,10 @@ impl QualitySums {
             self.revised_completed.count(figures.is_completed);
         }
         let is_evidence = matches!(state.status(), PlanStatus::Completed | PlanStatus::Partial | PlanStatus::Failed);
-        let confidence = sample.confidence.filter(|_| is_evidence && self.confidences.len() < DURATIONS_MAX);
+        let confidence = sample
+            .confidence
+            .map(|stated| stated.value)
+            .filter(|_| is_evidence && self.confidences.len() < DURATIONS_MAX);
         self.confidences
             .extend(confidence.map(|predicted| ConfidenceSample { predicted, succeeded: figures.is_completed }));
         for (all, own) in [
@@ -123,7 +128,6 @@ mod tests {
     #[test]
     fn answers_of_models_are_counted_by_what_became_of_them() {
         let provenance = Json::from_value(&serde_json::json!({
-            "said": 0.7,
             "tried": [{"planner": "tools", "rounds": [
                 {"model": "small", "outcome": "unparseable",
                  "attempts": [{"model": "small", "error": null, "latency_ms": 500, "cost": 0.01}]}]}],
@@ -135,7 +139,7 @@ mod tests {
                  "attempts": [{"model": "big", "error": null, "latency_ms": 2000, "cost": 0.5}]}],
         }));
         let mut sample = PlanSample::default();
-        assert_eq!(sample.account(&provenance, true, true).said, Some(0.7));
+        sample.account(&provenance, true, true);
         assert_eq!(sample.answers, Ratio { hits: 1, all: 3 });
         let sums = QualitySums { models: sample.models, ..QualitySums::default() };
         let report = sums.report();

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::model_figures::ModelFiguresByName;
 use super::plan_figures::Ratio;
+use super::stated_confidence::StatedConfidence;
 
 /// The part of a plan's log that the last state does not tell.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ pub(crate) struct PlanSample {
     accepted_ms: u64,
     /// Seconds from goal to plan, of planners.
     pub(super) planning: Option<f64>,
-    pub(super) confidence: Option<f64>,
+    pub(super) confidence: Option<StatedConfidence>,
     replan_ms: Option<u64>,
     pub(super) replanning: Vec<f64>,
     pub(super) routing: Vec<f64>,
@@ -35,8 +36,7 @@ pub(crate) struct PlanSample {
 /// What the provenance of a plan says about its making.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Account {
-    pub(super) said: Option<f64>,
+struct Account {
     rounds: Vec<Value>,
     tried: Vec<Value>,
 }
@@ -55,18 +55,21 @@ impl PlanSample {
             self.accepted_ms = time_ms;
         } else if let PlanEvent::PlanCreated(created) = event {
             if let Some(provenance) = created.provenance.as_ref().filter(|_| created.fork.is_none()) {
-                let account = self.account(provenance, true, true);
+                self.account(provenance, true, true);
                 self.planning = Some(seconds(self.accepted_ms, time_ms));
-                self.confidence = Some(account.said.unwrap_or(created.confidence));
+                self.confidence = StatedConfidence::from_created(created);
             }
         } else if let PlanEvent::PlanValidated(validated) = event {
             self.route(&validated.routes);
         } else if let PlanEvent::Extended(extended) = event {
             self.route(&extended.routes);
+            if let Some(stated) = &mut self.confidence {
+                stated.observe(event);
+            }
         } else if let PlanEvent::PlanningFailed(failed) = event {
             let is_first = self.planning.is_none();
             match &failed.provenance {
-                Some(provenance) => drop(self.account(provenance, is_first, false)),
+                Some(provenance) => self.account(provenance, is_first, false),
                 None if is_first => self.answers.count(false),
                 None => {}
             }
@@ -106,7 +109,7 @@ impl PlanSample {
     ///
     /// - `is_plan`: whether the answers were to the goal.
     /// - `is_used`: whether the last one was used.
-    pub(super) fn account(&mut self, provenance: &Json, is_plan: bool, is_used: bool) -> Account {
+    pub(super) fn account(&mut self, provenance: &Json, is_plan: bool, is_used: bool) {
         let account: Account = serde_json::from_str(provenance.text()).unwrap_or_default();
         let answers = self.answers.all;
         for tried in &account.tried {
@@ -124,7 +127,6 @@ impl PlanSample {
         if is_plan && is_silent {
             self.answers.count(is_used);
         }
-        account
     }
 
     fn observe_step(&mut self, step: &StepId, event: &StepEvent) {
