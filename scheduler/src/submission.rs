@@ -15,8 +15,9 @@ use goalmill_common::stored_plan::STORED_PLAN;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Preview;
 use goalmill_common::wire::{Submission, SubmissionKind};
+use goalmill_formats::{ConvertedDocument, convert_plan, withhold_context, workflow_plan};
 use goalmill_plan::document::{self, Format};
-use goalmill_plan::formats::{self, ConvertedDocument};
+use goalmill_plan::foreign;
 use goalmill_plan::states::ValidPlan;
 use goalmill_plan::stored_plans::may_use;
 use goalmill_plan::validate::{self, Rules};
@@ -235,7 +236,7 @@ fn invalid_traceparent() -> Problem {
 }
 
 fn convert_goal(scheduler: &Scheduler, draft: Value) -> Result<ParsedGoal, Problem> {
-    let converted = formats::convert_goal(draft, &scheduler.settings.limits)
+    let converted = goalmill_formats::convert_goal(draft, &scheduler.settings.limits)
         .map_err(|issues| issues_problem(ErrorCode::InvalidGoal, issues))?;
     let goal = validate_goal(scheduler, &converted.document).map_err(|problem| located(&converted, problem))?;
     Ok(ParsedGoal { goal, notes: converted.notes })
@@ -274,8 +275,8 @@ fn parse_plan_with(
     rules: &Rules<'_>,
     inputs: InputsKnown,
 ) -> Result<ParsedPlan, Problem> {
-    if formats::is_workflow(&draft) {
-        match formats::workflow_plan(&draft) {
+    if foreign::is_workflow(&draft) {
+        match workflow_plan(&draft) {
             Some(plan) => draft = plan,
             None => {
                 let ParsedGoal { goal, notes } = convert_goal(scheduler, draft)?;
@@ -289,7 +290,7 @@ fn parse_plan_with(
     let route = |plan: &mut Plan| {
         let mut routing = scheduler.directory.route(plan, rules.policy)?;
         if hands_on {
-            routing.1.extend(formats::withhold_context(plan, &scheduler.directory.catalogue()));
+            routing.1.extend(withhold_context(plan, &scheduler.directory.catalogue()));
         }
         Ok(routing)
     };
@@ -319,8 +320,7 @@ fn validate_plan_draft(
     inputs: InputsKnown,
 ) -> Result<(Goal, ValidPlan, bool), Problem> {
     let limits = &scheduler.settings.limits;
-    let mut converted =
-        formats::convert_plan(draft, limits).map_err(|issues| issues_problem(ErrorCode::InvalidPlan, issues))?;
+    let mut converted = convert_plan(draft, limits).map_err(|issues| issues_problem(ErrorCode::InvalidPlan, issues))?;
     let mut goal = match document::split_goal(&converted.document) {
         Some(goal) => validate_goal(scheduler, &goal).map_err(|problem| located(&converted, problem))?,
         None => Goal::default(),

@@ -1,7 +1,8 @@
 //! Converts the flags of an edit to an API request.
 
 use goalmill_common::id::PlanId;
-use goalmill_plan::formats;
+use goalmill_formats::checked_revision_changes;
+use goalmill_plan::foreign;
 use serde_json::{Map, Value, json};
 
 use super::input;
@@ -31,8 +32,8 @@ fn corrected(given: &[String]) -> Result<Map<String, Value>, Failed> {
 
 /// A list holds changes, and so does a revision of another planner; anything else is the changed plan.
 fn from_file(plan: &PlanId, file: &str, value: Value) -> Result<Map<String, Value>, Failed> {
-    if formats::is_revision(&value) {
-        return formats::checked_revision_changes(&value, plan.as_str())
+    if foreign::is_revision(&value) {
+        return checked_revision_changes(&value, plan.as_str())
             .map(|changes| Map::from_iter([("changes".to_owned(), Value::Array(changes))]))
             .map_err(|issues| {
                 let said = issues.iter().map(|issue| format!("{} at {}: {}", issue.detail, issue.pointer, issue.hint));

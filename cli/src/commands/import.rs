@@ -4,8 +4,9 @@ use goalmill_common::card::read_card;
 use goalmill_common::failure::Failure;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
+use goalmill_formats::convert_goal;
 use goalmill_plan::document;
-use goalmill_plan::formats;
+use goalmill_plan::foreign;
 use goalmill_plan::validate;
 use goalmill_worker::executor::feedback_envelope;
 use serde::Serialize;
@@ -56,12 +57,12 @@ fn convert(text: &[u8], limits: &Limits) -> Result<Converted, Vec<Issue>> {
         let notes = feedback_notes(&draft);
         return answer.map(|value| Converted { value, notes }).map_err(refused);
     }
-    if formats::is_card(&draft) {
+    if foreign::is_card(&draft) {
         let agent = read_card(draft.to_string().as_bytes())?;
         return Ok(Converted { value: json!(agent), notes: card_notes(&draft) });
     }
     if !input::is_plan(&draft) {
-        let converted = formats::convert_goal(draft, limits)?;
+        let converted = convert_goal(draft, limits)?;
         let goal = validate::goal(&converted.document, limits).map_err(|issues| converted.locate(issues))?;
         return Ok(Converted { value: json!(goal), notes: converted.notes });
     }

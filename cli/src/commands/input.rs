@@ -7,7 +7,7 @@ use goalmill_common::json_comments::looks_like_json;
 use goalmill_common::limits::Limits;
 use goalmill_common::number::to_usize;
 use goalmill_plan::document::{self, Format};
-use goalmill_plan::formats;
+use goalmill_plan::foreign;
 use serde_json::Value;
 
 use crate::exit::{Exit, Failed};
@@ -45,7 +45,7 @@ const PLAN_FIELDS: [&str; 7] = ["steps", "subtasks", "tasks", "phases", "nodes",
 pub fn is_plan(document: &Value) -> bool {
     let is_named = || PLAN_FIELDS.iter().any(|field| document.get(field).is_some());
     // Validation says where a document belongs that is neither.
-    document.is_array() || is_named() || formats::foreign_document(document).is_some()
+    document.is_array() || is_named() || foreign::foreign_document(document).is_some()
 }
 
 /// A plan's text and what it is.

@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use goalmill_common::schema::{NAMES, schema};
 use goalmill_common::wire;
-use goalmill_plan::formats::format_schema;
+use goalmill_formats::format_schema;
 use serde_json::{Value, json as object};
 
 use crate::COMMIT;

@@ -13,7 +13,7 @@ use goalmill_common::stored_plan::StoredPlanRef;
 use goalmill_common::view::{Accepted, Preview};
 use goalmill_common::wire::{Submission, SubmissionAnswer, SubmissionKind, qualify};
 use goalmill_plan::document::{self, Format as DraftFormat};
-use goalmill_plan::formats;
+use goalmill_plan::foreign;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -147,7 +147,7 @@ async fn run_plan(
 fn is_plan(document: &Document) -> bool {
     let read = document::parse_document(document.text.as_bytes(), DraftFormat::Auto, &Limits::default());
     // What is wrong with it is said later.
-    read.is_ok_and(|draft| input::is_plan(&draft) && !formats::is_workflow(&draft))
+    read.is_ok_and(|draft| input::is_plan(&draft) && !foreign::is_workflow(&draft))
 }
 
 /// The first flag that a plan has no place for.

@@ -5,8 +5,9 @@ use goalmill_common::goal::{Goal, INPUTS};
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::Preview;
+use goalmill_formats::{convert_goal, convert_plan, workflow_plan};
 use goalmill_plan::document::{self, Format};
-use goalmill_plan::formats;
+use goalmill_plan::foreign;
 use goalmill_plan::validate::{self, Rules};
 
 use super::config::settings;
@@ -61,17 +62,17 @@ pub(super) enum Checked {
 /// Reads and validates a document, in our form or in that of another planner.
 pub(super) fn check_document(text: &[u8], limits: &Limits) -> Result<Checked, Vec<Issue>> {
     let mut draft = document::parse_document(text, Format::Auto, limits)?;
-    if formats::is_workflow(&draft) {
-        match formats::workflow_plan(&draft) {
+    if foreign::is_workflow(&draft) {
+        match workflow_plan(&draft) {
             Some(plan) => draft = plan,
             None => {
-                let converted = formats::convert_goal(draft, limits)?;
+                let converted = convert_goal(draft, limits)?;
                 let goal = validate::goal(&converted.document, limits).map_err(|issues| converted.locate(issues))?;
                 return Ok(Checked::Goal { goal: Box::new(goal), notes: converted.notes });
             }
         }
     }
-    let mut converted = formats::convert_plan(draft, limits)?;
+    let mut converted = convert_plan(draft, limits)?;
     let mut goal = match document::split_goal(&converted.document) {
         Some(goal) => validate::goal(&goal, limits).map_err(|issues| converted.locate(issues))?,
         None => Goal::default(),

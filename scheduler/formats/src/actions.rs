@@ -4,7 +4,7 @@ use goalmill_common::document_format::DocumentFormat;
 use serde_json::{Map, Value, json};
 
 use super::context::{Conversion, goal_object, object_under};
-use crate::validate::planning_field;
+use goalmill_plan::validate::planning_field;
 
 /// Keys under which a subtask keeps its own subtasks.
 const NESTED: [&str; 4] = ["subtasks", "sub_tasks", "children", "steps"];

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::DraftKind;
 use super::rewrite::{Rewrite, STATE};
-use crate::document::snake;
+use goalmill_plan::document::snake;
 
 /// What is handed down while a document is converted.
 pub(super) struct Conversion<'a> {

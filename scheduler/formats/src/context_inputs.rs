@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::context::{Conversion, LISTS};
 use super::{DraftKind, references};
-use crate::document::{self, issue};
-use crate::validate::{Catalogue, own_id, step_field};
+use goalmill_plan::document::{self, issue};
+use goalmill_plan::validate::{Catalogue, own_id, step_field};
 
 /// The field of a document that says whether it is so.
 const FLAG: &str = "pass_context";

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::DraftKind;
 use super::context::{Conversion, LISTS};
-use crate::validate::plan_field;
+use goalmill_plan::validate::plan_field;
 
 /// The strategy of plans that name none, and what a form calls it; none where order is given otherwise.
 ///

@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use goalmill_plan::foreign::{has_steps, is_workflow};
+
 use super::DocumentFormat;
 use super::plan_and_execute::is_setting;
-use crate::document::snake;
+use goalmill_plan::document::snake;
 
 /// Steps that are looked at for marks.
 const LOOKED_AT: usize = 50;
@@ -27,7 +29,7 @@ pub(super) fn detect_format(draft: &Value) -> Option<DocumentFormat> {
 /// The form of a goal.
 pub(super) fn goal(draft: &Value) -> Option<DocumentFormat> {
     let map = draft.as_object()?;
-    if super::workflow::is_workflow(draft) {
+    if is_workflow(draft) {
         return Some(DocumentFormat::Actions);
     }
     let has = |names: &[&str]| map.keys().any(|key| names.contains(&snake(key).as_ref()));
@@ -42,11 +44,6 @@ pub(super) fn goal(draft: &Value) -> Option<DocumentFormat> {
         return Some(DocumentFormat::Subtasks);
     }
     map.keys().any(|key| is_setting(key)).then_some(DocumentFormat::PlanAndExecute)
-}
-
-/// Whether an object has a list of steps of its own.
-pub(super) fn has_steps(map: &Map<String, Value>) -> bool {
-    ["steps", "subtasks", "sub_tasks", "tasks", "nodes", "phases"].iter().any(|name| map.contains_key(*name))
 }
 
 fn object(map: &Map<String, Value>) -> Option<DocumentFormat> {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::context::{Conversion, object_under};
 use super::prompts::fill_in;
-use crate::validate::step_field;
+use goalmill_plan::validate::step_field;
 
 /// The field of [`executor_fields`] that is no field of a step: the prompt of its agent.
 pub(super) const PROMPT: &str = "prompt";

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use super::context::{Conversion, goal_object, object_under};
 use super::rewrite::{Rewrite, STATE};
 use super::{DraftKind, plan_and_execute};
-use crate::document::snake;
-use crate::validate::goal_field;
 use goalmill_common::suggest::nearest;
+use goalmill_plan::document::snake;
+use goalmill_plan::validate::goal_field;
 
 /// What a plan may say of its goal: fields that a goal has, and a plan has not.
 const BESIDE: [&str; 9] = [
@@ -41,7 +41,7 @@ const GOAL_STATE: [&str; 7] =
     ["status", "result", "created_at", "updated_at", "completed_at", "step_count", "progress"];
 
 pub(super) fn convert(document: &mut Value, format: Option<DocumentFormat>, limits: &Limits, rewrite: &mut Rewrite) {
-    let is_workflow = super::workflow::is_workflow(document);
+    let is_workflow = goalmill_plan::foreign::is_workflow(document);
     let Some(map) = document.as_object_mut() else { return };
     let mut conversion = Conversion { format, limits, kind: DraftKind::Document, rewrite };
     if is_workflow {
@@ -273,5 +273,5 @@ fn session(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &s
 }
 
 fn goal_knows(planning: &str) -> bool {
-    crate::validate::planning_field(planning).is_some()
+    goalmill_plan::validate::planning_field(planning).is_some()
 }

@@ -11,7 +11,6 @@ mod defaults;
 mod detect;
 mod executor;
 mod export;
-mod foreign;
 mod goals;
 mod nodes;
 mod phases;
@@ -28,15 +27,14 @@ mod workflow;
 pub use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
+use goalmill_plan::foreign::foreign_document;
 use serde_json::Value;
 
 pub use context_inputs::withhold_context;
 pub use export::{ExportState, export_plan};
-pub use foreign::{ForeignDocument, foreign_document, is_card, is_revision};
-pub use nodes::{JoinedStream, join_stream};
 pub use revision_changes::{checked_revision_changes, revision_changes};
 pub use schemas::format_schema;
-pub use workflow::{is_workflow, workflow_plan};
+pub use workflow::workflow_plan;
 
 use rewrite::Rewrite;
 

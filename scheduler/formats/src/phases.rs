@@ -4,7 +4,7 @@ use goalmill_common::document_format::DocumentFormat;
 use serde_json::{Map, Value};
 
 use super::context::{Conversion, LISTS};
-use crate::document::snake;
+use goalmill_plan::document::snake;
 
 /// State of a phase, in snake case.
 const PHASE_STATE: [&str; 6] = ["status", "created_at", "updated_at", "started_at", "completed_at", "result"];

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::actions::revisions;
 use super::context::{Conversion, LISTS, goal_object, object_under};
 use super::{executor, prompts};
-use crate::document::snake;
-use crate::validate::{goal_field, plan_field, planning_field, step_field};
+use goalmill_plan::document::snake;
+use goalmill_plan::validate::{goal_field, plan_field, planning_field, step_field};
 
 /// Settings of the planner, in snake case, and their names in a goal's `planning`.
 const PLANNING: [(&str, &str); 15] = [

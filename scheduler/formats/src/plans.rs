@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::context::{Conversion, LISTS};
 use super::rewrite::Rewrite;
 use super::{
-    DraftKind, actions, context_inputs, defaults, detect, goals, nodes, phases, plan_and_execute, references, subtasks,
+    DraftKind, actions, context_inputs, defaults, goals, nodes, phases, plan_and_execute, references, subtasks,
 };
 
 /// State of a plan's execution, in snake case.
@@ -39,7 +39,7 @@ impl Conversion<'_> {
         match document {
             Value::Array(_) => self.steps(document, at, depth),
             Value::Object(map) => {
-                let is_wrapper = !detect::has_steps(map)
+                let is_wrapper = !goalmill_plan::foreign::has_steps(map)
                     && map.get("plan").is_some_and(|inner| inner.is_object() || inner.is_array());
                 if is_wrapper {
                     self.wrapper(map, at, depth);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::context::LISTS;
-use crate::validate::{own_id, step_field};
+use goalmill_plan::validate::{own_id, step_field};
 
 /// Names that expressions know already.
 const KNOWN: [&str; 5] = ["steps", "goal", "inputs", "state", "plan"];

@@ -5,8 +5,8 @@ use goalmill_common::problem::Issue;
 use serde_json::{Map, Value, json};
 
 use super::{DraftKind, convert_draft};
-use crate::document::issue;
-use crate::validate::step_field;
+use goalmill_plan::document::issue;
+use goalmill_plan::validate::step_field;
 
 /// The changes of a revision that a person sends for a plan.
 ///

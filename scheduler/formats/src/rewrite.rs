@@ -6,7 +6,7 @@ use goalmill_common::problem::{ERRORS_MAX, Issue};
 use goalmill_common::text::pointer_part;
 use serde_json::{Map, Value};
 
-use crate::document::{issue, shorten};
+use goalmill_plan::document::{issue, shorten};
 
 /// Fields of which notes are kept.
 const NOTES_MAX: usize = 40;

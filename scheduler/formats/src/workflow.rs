@@ -3,33 +3,9 @@
 use goalmill_common::text::pointer_part;
 use serde_json::{Map, Value, json};
 
+use goalmill_plan::foreign::action_verb as verb;
+
 use super::context::Conversion;
-
-/// Whether a document is a workflow of plan actions.
-pub fn is_workflow(document: &Value) -> bool {
-    nodes(document).iter().any(|node| verb(node).is_some())
-}
-
-fn nodes(document: &Value) -> &[Value] {
-    document.get("nodes").and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-/// The first node of a workflow that is no plan action: its place, and its action.
-pub(super) fn other_node(document: &Value) -> Option<(usize, String)> {
-    let action = |node: &Value| node.get("action").or_else(|| node.get("type"))?.as_str().map(ToOwned::to_owned);
-    let is_call = |node: &Value| {
-        node.get("with").is_some() && matches!(action(node).as_deref(), Some("llm.call" | "agent.dispatch"))
-    };
-    let is_workflow = nodes(document).iter().any(|node| verb(node).is_some() || is_call(node));
-    let others = nodes(document).iter().enumerate().filter(|(_, node)| is_workflow && verb(node).is_none());
-    others.map(|(n, node)| (n, action(node).unwrap_or_default())).next()
-}
-
-/// `decompose`, `execute`, `replan` or `status`.
-fn verb(node: &Value) -> Option<&str> {
-    let verb = node.get("action")?.as_str()?.strip_prefix("plan.")?;
-    matches!(verb, "decompose" | "execute" | "replan" | "status").then_some(verb)
-}
 
 /// The plan that a workflow executes without making it, in an object with the settings of its execution.
 pub fn workflow_plan(document: &Value) -> Option<Value> {
@@ -118,7 +94,7 @@ fn planning_field(map: &mut Map<String, Value>) -> &mut Map<String, Value> {
 }
 
 fn planning(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str, key: &str, value: Value) {
-    if crate::validate::planning_field(key).is_none() {
+    if goalmill_plan::validate::planning_field(key).is_none() {
         conversion.rewrite.note(at, "workflow", key, "no planner has this setting");
         return;
     }

@@ -3,13 +3,14 @@
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Plan, StepKind, Strategy};
 use goalmill_common::problem::Issue;
+use goalmill_formats::{ConvertedDocument, convert_goal, convert_plan, revision_changes, withhold_context};
 use goalmill_plan::document::{self, Format};
-use goalmill_plan::formats::{self, ConvertedDocument};
+use goalmill_plan::foreign;
 use goalmill_plan::validate::{self, ActionEntry, AgentEntry, Catalogue};
 use serde_json::{Value, json};
 
 fn converted(document: Value) -> ConvertedDocument {
-    formats::convert_plan(document, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}"))
+    convert_plan(document, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}"))
 }
 
 fn read(document: Value) -> Plan {
@@ -31,15 +32,15 @@ fn refused(document: Value) -> Vec<(String, String)> {
     let limits = Limits::default();
     let of = |issues: Vec<Issue>| issues.into_iter().map(|issue| (issue.code, issue.pointer)).collect();
     let is_plan = ["steps", "subtasks", "plan", "nodes", "phases"].iter().any(|key| document.get(key).is_some());
-    if !is_plan || formats::is_workflow(&document) {
-        return match formats::convert_goal(document, &limits) {
+    if !is_plan || foreign::is_workflow(&document) {
+        return match convert_goal(document, &limits) {
             Err(issues) => of(issues),
             Ok(converted) => {
                 of(converted.locate(validate::goal(&converted.document, &limits).expect_err("it is refused")))
             }
         };
     }
-    match formats::convert_plan(document, &limits) {
+    match convert_plan(document, &limits) {
         Err(issues) => of(issues),
         Ok(converted) => {
             of(converted.locate(validate::validate_plan(&converted.document, &limits).expect_err("it is refused")))
@@ -123,7 +124,7 @@ fn an_action_that_takes_no_other_inputs_gets_none() {
     let mut action = ActionEntry::default();
     action.inputs = Some(schema);
     catalogue.insert("strict", AgentEntry { actions: [("do".to_owned(), action)].into(), ..AgentEntry::default() });
-    let withheld = formats::withhold_context(&mut plan, &catalogue);
+    let withheld = withhold_context(&mut plan, &catalogue);
     let goal = "{{ goal.description }}";
     assert_eq!(inputs(&plan), [json!({"goal": goal}), json!({"n": 1, "goal": goal})]);
     assert_eq!((withheld.len(), withheld[0].pointer.as_str()), (1, "/steps/1/inputs"), "{withheld:?}");
@@ -186,7 +187,7 @@ fn who_asks_for_revisions_gets_them_when_a_step_fails() {
     assert_eq!(refused(conflict), one("CONFLICTING_FIELDS", "/max_revisions"));
     let unknown = json!({"steps": [{"id": "a"}], "revision_strategy": "magic"});
     assert_eq!(refused(unknown), one("INVALID_VALUE", "/revision_strategy"));
-    let goal = formats::convert_goal(json!({"goal": "g", "allow_revision": true}), &Limits::default());
+    let goal = convert_goal(json!({"goal": "g", "allow_revision": true}), &Limits::default());
     let goal = validate::goal(&goal.expect("it can be converted").document, &Limits::default()).expect("it is a goal");
     assert_eq!(goal.execution.on_failure, Some(OnFailure::Replan));
 }
@@ -213,7 +214,7 @@ fn an_executor_gives_each_step_its_prompt() {
 #[test]
 fn prompts_of_planners_are_filled_in() {
     let prompt = |document: Value| {
-        let converted = formats::convert_goal(document, &Limits::default()).expect("it can be converted");
+        let converted = convert_goal(document, &Limits::default()).expect("it can be converted");
         validate::goal(&converted.document, &Limits::default()).expect("it is a goal").planning.prompt
     };
     let settings =
@@ -233,7 +234,7 @@ fn prompts_of_planners_are_filled_in() {
 fn a_node_that_replans_lets_steps_ask_for_revisions() {
     let workflow = json!({"nodes": [{"action": "plan.decompose", "with": {"goal": "g"}}, {"action": "plan.execute", "with": {}},
         {"action": "plan.replan", "with": {"plan": "{{ state.plan }}"}}]});
-    let converted = formats::convert_goal(workflow, &Limits::default()).expect("it can be converted");
+    let converted = convert_goal(workflow, &Limits::default()).expect("it can be converted");
     let goal = validate::goal(&converted.document, &Limits::default()).expect("it is a goal");
     assert_eq!(goal.execution.on_failure, Some(OnFailure::Replan));
 }
@@ -257,7 +258,7 @@ fn documents_that_are_no_plan_and_no_goal_are_refused_with_where_they_belong() {
 fn a_revision_is_a_list_of_changes() {
     let revision = json!({"original_plan_id": "p", "new_subtasks": [{"task_id": "b", "description": "again"}, {"task_id": "c", "description": "more"}],
                           "removed_task_ids": ["a"], "modified_task_ids": ["b"]});
-    let names: Vec<String> = formats::revision_changes(&revision)
+    let names: Vec<String> = revision_changes(&revision)
         .iter()
         .flat_map(|change| change.as_object().expect("it has a name").keys().cloned())
         .collect();

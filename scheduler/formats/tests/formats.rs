@@ -4,8 +4,12 @@ use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Plan, StepKind, Strategy};
 use goalmill_common::problem::Issue;
+use goalmill_formats::{
+    DocumentFormat, DraftKind, ExportState, convert_draft, convert_goal, convert_plan, export_plan, format_schema,
+    workflow_plan,
+};
 use goalmill_plan::document::{self, Format};
-use goalmill_plan::formats::{self, DocumentFormat, DraftKind, ExportState};
+use goalmill_plan::foreign;
 use goalmill_plan::validate;
 use serde_json::{Value, json};
 
@@ -31,7 +35,7 @@ struct Outcome {
 
 fn read(value: Value) -> Outcome {
     let limits = Limits::default();
-    let converted = formats::convert_plan(value, &limits).unwrap_or_else(|issues| panic!("{issues:#?}"));
+    let converted = convert_plan(value, &limits).unwrap_or_else(|issues| panic!("{issues:#?}"));
     let goal = document::split_goal(&converted.document);
     if let Some(goal) = &goal {
         validate::goal(goal, &limits).unwrap_or_else(|issues| panic!("{issues:#?}"));
@@ -49,7 +53,7 @@ fn read_text(text: &str) -> Outcome {
 
 fn refused(value: Value) -> Vec<(String, String)> {
     let place = |issue: Issue| (issue.code, issue.pointer);
-    let converted = match formats::convert_plan(value, &Limits::default()) {
+    let converted = match convert_plan(value, &Limits::default()) {
         Ok(converted) => converted,
         Err(issues) => return issues.into_iter().map(place).collect(),
     };
@@ -99,7 +103,7 @@ fn a_workflow_of_another_engine_is_refused_with_one_issue() {
         (json!({"schemaVersion": "1.5", "workflow": {"specification": {"tasks": []}}}), "WfCommons"),
     ];
     for (workflow, engine) in workflows {
-        let converted = formats::convert_plan(workflow, &Limits::default()).expect("validation refuses it");
+        let converted = convert_plan(workflow, &Limits::default()).expect("validation refuses it");
         let issues = validate::validate_plan(&converted.document, &Limits::default()).expect_err("it is no plan");
         assert_eq!(issues.iter().map(|issue| issue.code.as_str()).collect::<Vec<_>>(), ["FOREIGN_FORMAT"]);
         assert!(issues[0].detail.contains(engine), "{issues:?}");
@@ -117,7 +121,7 @@ fn plans_that_move_are_the_same_after_plan_actions_wrote_them() {
         plans.push(read(document::parse_document(&text, Format::Yaml, &Limits::default()).expect("it is YAML")).plan);
     }
     for plan in &plans {
-        let written = formats::export_plan(plan, &state);
+        let written = export_plan(plan, &state);
         let back = read(written.clone());
         assert_eq!((back.format, &back.plan), (Some(DocumentFormat::Actions), plan), "{written:#}");
     }
@@ -167,7 +171,7 @@ fn tasks_without_ids_depend_on_each_other_by_number() {
 fn a_goal_of_the_form_subtasks_is_a_goal() {
     let draft =
         document::parse_document(SUBTASKS_GOAL.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON");
-    let converted = formats::convert_goal(draft, &Limits::default()).expect("it can be converted");
+    let converted = convert_goal(draft, &Limits::default()).expect("it can be converted");
     assert_eq!(converted.format, Some(DocumentFormat::Subtasks));
     let goal = validate::goal(&converted.document, &Limits::default()).expect("it is a goal");
     assert_eq!((goal.priority.0, goal.success_criteria.len()), (6, 2));
@@ -175,7 +179,7 @@ fn a_goal_of_the_form_subtasks_is_a_goal() {
     assert!(!goal.constraints.is_empty());
     let typed = |word: &str| {
         let goal = json!({"goal_id": "g", "goal_type": word, "description": "x"});
-        let converted = formats::convert_goal(goal, &Limits::default()).expect("it can be converted");
+        let converted = convert_goal(goal, &Limits::default()).expect("it can be converted");
         validate::goal(&converted.document, &Limits::default()).map(|goal| goal.goal_type)
     };
     assert_eq!(typed("event_planning"), Ok("custom:event_planning".to_owned()));
@@ -257,16 +261,16 @@ fn steps_without_edges_follow_what_they_refer_to_or_each_other() {
 
 #[test]
 fn a_stream_of_steps_is_one_plan_with_its_end() {
-    let plan = read(formats::join_stream(NODES_STREAM).expect("it is a stream").plan).plan;
+    let plan = read(document::join_stream(NODES_STREAM).expect("it is a stream").plan).plan;
     assert_eq!(plan.steps.len(), 4);
     assert_eq!(needs(&plan, "c"), ["a", "b"]);
     assert_eq!((needs(&plan, "b"), needs(&plan, "finish")), (vec![], vec!["c".to_owned()]));
     assert_eq!(plan.steps[3].inputs.value(), json!({"result": "joined"}));
     for other in ["{\"steps\": []}", "no stream", "{\"id\": \"a\"}\n{\"id\": \"b\"}", "{\"type\": \"step\"\n"] {
-        assert_eq!(formats::join_stream(other), None, "{other}");
+        assert_eq!(document::join_stream(other), None, "{other}");
     }
     let read = document::parse_document(NODES_STREAM.as_bytes(), Format::Auto, &Limits::default());
-    assert_eq!(read, Ok(formats::join_stream(NODES_STREAM).expect("it is a stream").plan), "a document may be one");
+    assert_eq!(read, Ok(document::join_stream(NODES_STREAM).expect("it is a stream").plan), "a document may be one");
 }
 
 #[test]
@@ -278,7 +282,7 @@ fn our_own_form_is_left_alone() {
         json!({"nodes": [{"id": "a"}, {"id": "b"}], "edges": [{"from": "a", "to": "b"}]}),
         json!({"phases": [{"id": "p", "steps": [{"id": "a"}]}]}),
     ] {
-        let converted = formats::convert_plan(own.clone(), &Limits::default()).expect("it can be converted");
+        let converted = convert_plan(own.clone(), &Limits::default()).expect("it can be converted");
         assert_eq!((converted.document, converted.format, converted.notes), (own, None, vec![]));
     }
 }
@@ -326,7 +330,7 @@ fn what_becomes_of_a_failed_subtask_is_said_once_for_all() {
 fn the_state_of_a_planner_is_a_goal_with_context() {
     let state = json!({"sessionId": "s-1", "transcript": [{"role": "user", "text": "hello"}], "memorySnapshot": {"likes": "tea"},
         "goal": "Brew tea", "stepCount": 3, "limits": {"costCeiling": 0.5}});
-    let converted = formats::convert_goal(state, &Limits::default()).expect("it can be converted");
+    let converted = convert_goal(state, &Limits::default()).expect("it can be converted");
     let goal = validate::goal(&converted.document, &Limits::default()).expect("it is a goal");
     assert_eq!((goal.description.as_str(), goal.budget.cost), ("Brew tea", Some(0.5)));
     assert_eq!(goal.metadata["session_id"], "s-1");
@@ -345,13 +349,13 @@ fn the_examples_match_the_schemas_of_their_forms() {
         (DocumentFormat::Nodes, NODES_GRAPH),
         (DocumentFormat::Nodes, NODES_STEPS),
     ] {
-        let schema = jsonschema::validator_for(&formats::format_schema(format)).expect("it is a schema");
+        let schema = jsonschema::validator_for(&format_schema(format)).expect("it is a schema");
         let value: Value = serde_json::from_str(text).expect("it is JSON");
         let wrong: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
         assert_eq!(wrong, Vec::<String>::new(), "{format}");
         assert!(!schema.is_valid(&json!({"unlike": "any"})), "{format}");
     }
-    let lines = jsonschema::validator_for(&formats::format_schema(DocumentFormat::Nodes)).expect("it is a schema");
+    let lines = jsonschema::validator_for(&format_schema(DocumentFormat::Nodes)).expect("it is a schema");
     assert!(NODES_STREAM.lines().all(|line| lines.is_valid(&serde_json::from_str(line).expect("it is JSON"))));
 }
 
@@ -359,8 +363,8 @@ fn the_examples_match_the_schemas_of_their_forms() {
 fn a_workflow_is_a_goal_with_its_planning_and_execution() {
     let limits = Limits::default();
     let workflow = document::parse_document(WORKFLOW.as_bytes(), Format::Yaml, &limits).expect("it is YAML");
-    assert!(formats::is_workflow(&workflow) && formats::workflow_plan(&workflow).is_none());
-    let converted = formats::convert_goal(workflow.clone(), &limits).expect("it can be converted");
+    assert!(foreign::is_workflow(&workflow) && workflow_plan(&workflow).is_none());
+    let converted = convert_goal(workflow.clone(), &limits).expect("it can be converted");
     assert_eq!(converted.format, Some(DocumentFormat::Actions));
     let goal = validate::goal(&converted.document, &limits).unwrap_or_else(|issues| panic!("{issues:#?}"));
     assert_eq!(goal.description, "Prepare the audit");
@@ -372,21 +376,20 @@ fn a_workflow_is_a_goal_with_its_planning_and_execution() {
     assert!(!goal.planning.require_approval, "it is executed");
     let mut open = workflow.clone();
     open.as_object_mut().expect("it is an object").remove("state");
-    let missing = formats::convert_goal(open, &limits).expect_err("the state is missing");
+    let missing = convert_goal(open, &limits).expect_err("the state is missing");
     assert_eq!((missing.len(), missing[0].pointer.as_str()), (1, "/state/user_goal"), "{missing:?}");
     let mut planned_only = workflow.clone();
     planned_only["nodes"].as_array_mut().expect("it is a list").truncate(1);
-    let goal =
-        validate::goal(&formats::convert_goal(planned_only, &limits).expect("it can be converted").document, &limits)
-            .expect("it is a goal");
+    let goal = validate::goal(&convert_goal(planned_only, &limits).expect("it can be converted").document, &limits)
+        .expect("it is a goal");
     assert!(goal.planning.require_approval, "what is only decomposed waits for a person");
     let mut wrong = workflow;
     wrong["nodes"][1]["with"]["max_retries"] = json!("many");
-    let converted = formats::convert_goal(wrong, &limits).expect("it can be converted");
+    let converted = convert_goal(wrong, &limits).expect("it can be converted");
     let issues = converted.locate(validate::goal(&converted.document, &limits).expect_err("it is wrong"));
     assert_eq!(issues[0].pointer, "/nodes/1/with/max_retries", "{issues:?}");
     let given = json!({"nodes": [{"action": "plan.execute", "with": {"plan": {"subtasks": [{"id": "a", "subtasks": []}]}, "max_concurrent": 2}}]});
-    let plan = read(formats::workflow_plan(&given).expect("the plan is given")).plan;
+    let plan = read(workflow_plan(&given).expect("the plan is given")).plan;
     assert_eq!((plan.steps.len(), plan.max_parallel), (1, Some(2)));
 }
 
@@ -433,7 +436,7 @@ fn each_form_keeps_its_own_order_of_execution() {
 #[test]
 fn a_workflow_or_a_configured_goal_keeps_the_order_of_its_form() {
     let strategy = |goal: Value| {
-        let converted = formats::convert_goal(goal, &Limits::default()).expect("it can be converted");
+        let converted = convert_goal(goal, &Limits::default()).expect("it can be converted");
         let goal =
             validate::goal(&converted.document, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}"));
         goal.execution.strategy
@@ -450,7 +453,7 @@ fn a_workflow_or_a_configured_goal_keeps_the_order_of_its_form() {
 fn a_model_that_answers_in_another_form_was_asked_for_ours() {
     let draft =
         json!({"subtasks": [{"task_id": "a", "expected_outputs": ["x"]}, {"task_id": "b", "expected_outputs": ["y"]}]});
-    let converted = formats::convert_draft(draft, &Limits::default(), DraftKind::Answer);
+    let converted = convert_draft(draft, &Limits::default(), DraftKind::Answer);
     assert_eq!((converted.format, converted.document.get("strategy")), (Some(DocumentFormat::Subtasks), None));
 }
 
@@ -465,7 +468,7 @@ fn what_an_executor_says_beside_its_agent_is_refused() {
         {"action": "plan.decompose", "with": {"goal": "g", "max_replans": 1}},
         {"action": "plan.execute", "if": "true", "with": {"max_replans": 2, "subtask_executor": {"action": "agent.dispatch", "with": {"agent": "a", "model": "m"}}}},
     ]});
-    let issues = formats::convert_goal(workflow, &Limits::default()).expect_err("it is refused");
+    let issues = convert_goal(workflow, &Limits::default()).expect_err("it is refused");
     let places: Vec<&str> = issues.iter().map(|issue| issue.pointer.as_str()).collect();
     assert_eq!(places, ["/nodes/1/if", "/nodes/1/with/max_replans", "/nodes/1/with/subtask_executor/with/model"]);
 }
@@ -481,7 +484,7 @@ fn settings_of_approval_and_revision_have_their_names_of_other_planners() {
     assert_eq!((policy.max, policy.strategy.map(|s| s.as_str())), (Some(2), Some("workaround")));
     let planning = |mut goal: Value| {
         goal["goal"] = json!("g");
-        let converted = formats::convert_goal(goal, &Limits::default()).expect("it can be converted");
+        let converted = convert_goal(goal, &Limits::default()).expect("it can be converted");
         validate::goal(&converted.document, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}")).planning
     };
     let of_goal = planning(settings);

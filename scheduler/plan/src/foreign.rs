@@ -1,8 +1,6 @@
 //! Recognises documents that are neither a plan nor a goal, and says where they belong.
 
-use serde_json::Value;
-
-use super::{detect, workflow};
+use serde_json::{Map, Value};
 
 /// A document that is read elsewhere, or nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +47,7 @@ pub fn foreign_document(draft: &Value) -> Option<ForeignDocument> {
     if is_card(draft) {
         return foreign("the card of an agent", CARD);
     }
-    let (n, action) = workflow::other_node(draft)?;
+    let (n, action) = other_node(draft)?;
     Some(ForeignDocument {
         what: format!("a workflow with a node of the action `{action}`"),
         node: Some(n),
@@ -72,6 +70,37 @@ const CARD_FIELDS: [&str; 8] = [
 /// Whether a document describes an agent.
 pub fn is_card(draft: &Value) -> bool {
     let is_named = draft.get("agent_type").is_some_and(Value::is_string);
-    let has_steps = draft.as_object().is_some_and(detect::has_steps);
+    let has_steps = draft.as_object().is_some_and(has_steps);
     is_named && !has_steps && CARD_FIELDS.iter().any(|field| draft.get(field).is_some())
+}
+
+/// Whether a document is a workflow of plan actions.
+pub fn is_workflow(document: &Value) -> bool {
+    nodes(document).iter().any(|node| action_verb(node).is_some())
+}
+
+fn nodes(document: &Value) -> &[Value] {
+    document.get("nodes").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The first node of a workflow that is no plan action: its place, and its action.
+fn other_node(document: &Value) -> Option<(usize, String)> {
+    let action = |node: &Value| node.get("action").or_else(|| node.get("type"))?.as_str().map(ToOwned::to_owned);
+    let is_call = |node: &Value| {
+        node.get("with").is_some() && matches!(action(node).as_deref(), Some("llm.call" | "agent.dispatch"))
+    };
+    let is_workflow = nodes(document).iter().any(|node| action_verb(node).is_some() || is_call(node));
+    let others = nodes(document).iter().enumerate().filter(|(_, node)| is_workflow && action_verb(node).is_none());
+    others.map(|(n, node)| (n, action(node).unwrap_or_default())).next()
+}
+
+/// The action of a node of such a workflow: `decompose`, `execute`, `replan` or `status`.
+pub fn action_verb(node: &Value) -> Option<&str> {
+    let verb = node.get("action")?.as_str()?.strip_prefix("plan.")?;
+    matches!(verb, "decompose" | "execute" | "replan" | "status").then_some(verb)
+}
+
+/// Whether an object has a list of steps of its own.
+pub fn has_steps(map: &Map<String, Value>) -> bool {
+    ["steps", "subtasks", "sub_tasks", "tasks", "nodes", "phases"].iter().any(|name| map.contains_key(*name))
 }

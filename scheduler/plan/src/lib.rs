@@ -5,7 +5,7 @@
 //! ```
 
 pub mod document;
-pub mod formats;
+pub mod foreign;
 pub mod schema;
 pub mod states;
 pub mod stored_plans;

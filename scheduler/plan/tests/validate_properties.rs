@@ -12,8 +12,8 @@ use goalmill_common::plan::{
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::view::PlanView;
 use goalmill_expression::{self as expression, Scope, ScopedStep};
+use goalmill_formats::{DocumentFormat, ExportState, convert_goal, convert_plan, export_plan, format_schema};
 use goalmill_plan::document::{self, Format};
-use goalmill_plan::formats::{self, DocumentFormat, ExportState};
 use goalmill_plan::validate;
 use proptest::collection::vec;
 use proptest::option;
@@ -73,8 +73,8 @@ proptest! {
         }
         for document in documents {
             for converted in [
-                formats::convert_plan(document.clone(), &Limits::default()),
-                formats::convert_goal(document.clone(), &Limits::default()),
+                convert_plan(document.clone(), &Limits::default()),
+                convert_goal(document.clone(), &Limits::default()),
             ] {
                 let found = converted.map_or_else(|refused| refused, |converted| {
                     let issues = validate::validate_plan(&converted.document, &Limits::default()).err().unwrap_or_default();
@@ -159,12 +159,12 @@ fn returns(plan: &Plan, turn: usize) -> Result<(), TestCaseError> {
         "goal": {"description": "Do it", "success_criteria": ["It is done"]}, "steps": steps,
     }))
     .unwrap();
-    let written = formats::export_plan(plan, &ExportState::from_view(&view));
-    let schema = jsonschema::validator_for(&formats::format_schema(DocumentFormat::Actions)).unwrap();
+    let written = export_plan(plan, &ExportState::from_view(&view));
+    let schema = jsonschema::validator_for(&format_schema(DocumentFormat::Actions)).unwrap();
     prop_assert!(schema.is_valid(&written), "{}", written);
     let text = written.to_string();
     let read = document::parse_document(text.as_bytes(), Format::Json, &Limits::default()).unwrap();
-    let converted = formats::convert_plan(read, &Limits::default()).unwrap();
+    let converted = convert_plan(read, &Limits::default()).unwrap();
     prop_assert_eq!(converted.format, Some(DocumentFormat::Actions), "{}", text);
     match validate::validate_plan(&converted.document, &Limits::default()) {
         Ok(valid) => prop_assert_eq!(valid.plan(), plan, "{}", text),

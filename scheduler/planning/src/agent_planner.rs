@@ -11,7 +11,7 @@ use goalmill_common::id::{AgentType, PlanId};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
-use goalmill_plan::formats::DraftKind;
+use goalmill_formats::DraftKind;
 use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::{Rules, Weight, WeightSettings};
 use serde_json::{Value, json};

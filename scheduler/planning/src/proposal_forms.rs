@@ -3,7 +3,7 @@
 use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::RevisionStrategy;
-use goalmill_plan::formats::{self, DraftKind};
+use goalmill_formats::{DraftKind, convert_draft, revision_changes};
 use goalmill_plan::validate::{own_id, step_field};
 use goalmill_reader::ToolCatalogue as Actions;
 use serde_json::{Map, Value, json};
@@ -29,7 +29,7 @@ pub(crate) fn of_other_form(value: &Value, replan: &ReplanContext<'_>, repairs: 
         repairs.push(Edit::new("FORMAT_CONVERTED", "", value.clone(), changes.clone(), why));
         return changes;
     }
-    let converted = formats::convert_draft(value.clone(), &replan.request.limits, DraftKind::Answer);
+    let converted = convert_draft(value.clone(), &replan.request.limits, DraftKind::Answer);
     if converted.format.is_none() || value.get("changes").is_some() {
         return value.clone();
     }
@@ -64,7 +64,7 @@ fn listed_revision(value: &Value) -> Option<Value> {
     if fresh.is_none() && gone.is_none() {
         return None;
     }
-    let changes = formats::revision_changes(value);
+    let changes = revision_changes(value);
     let summary = value.get("trigger").and_then(Value::as_str).unwrap_or("subtasks are added and removed");
     Some(json!({"strategy": "replan_remaining", "summary": summary, "changes": changes}))
 }

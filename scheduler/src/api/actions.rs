@@ -14,8 +14,8 @@ use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::text::pointer_part;
 use goalmill_common::wire::SubmissionKind;
 use goalmill_engine::PlanState;
+use goalmill_formats::{ExportState, export_plan};
 use goalmill_plan::document::Format;
-use goalmill_plan::formats::{self, ExportState};
 use goalmill_planning::CallLog;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,7 @@ pub(crate) async fn decompose(State(api): State<Api>, principal: Principal, body
     let plan_id = format!("draft-{}", api.scheduler.random.token());
     let state = ExportState::unstarted(plan_id.clone(), goal, api.scheduler.clock.now_ms());
     Ok(Json(Decomposed {
-        plan: formats::export_plan(&planned.plan, &state),
+        plan: export_plan(&planned.plan, &state),
         plan_id,
         subtask_count: planned.plan.steps.len(),
         planning_trace: trace(planned.provenance.map(|trace| trace.value())),
@@ -207,7 +207,7 @@ pub(crate) async fn execute(
 }
 
 fn document(state: &PlanState) -> Value {
-    formats::export_plan(&state.live_plan(), &ExportState::from_view(&state.view(true)))
+    export_plan(&state.live_plan(), &ExportState::from_view(&state.view(true)))
 }
 
 async fn require_plan(api: &Api, principal: &Principal, id: &str) -> Result<(), ApiError> {

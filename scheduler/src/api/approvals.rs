@@ -12,7 +12,8 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::{Change, RevisionRecord, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Page, PlanSummary, QuestionView};
-use goalmill_plan::formats;
+use goalmill_formats::checked_revision_changes;
+use goalmill_plan::foreign;
 use schemars::Schema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -63,8 +64,8 @@ impl EditBody {
         };
         // Only what is no edit is read once more.
         let revision: Option<Value> = serde_json::from_slice(body).ok();
-        let revision = revision.filter(formats::is_revision).ok_or(refused)?;
-        let changes = formats::checked_revision_changes(&revision, id)
+        let revision = revision.filter(foreign::is_revision).ok_or(refused)?;
+        let changes = checked_revision_changes(&revision, id)
             .map_err(|issues| invalid_request("the revision cannot be made", issues))?;
         let reason = revision.get("trigger").and_then(Value::as_str).unwrap_or_default().to_owned();
         Ok(Self { reason, changes, ..Self::default() })

@@ -17,7 +17,7 @@ use goalmill_common::number::{to_usize, whole_u64};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::view::{ModelView, Page, PlannerView, QueueView};
 use goalmill_engine::{AgentHealth, ExplainContext};
-use goalmill_plan::formats;
+use goalmill_formats::format_schema;
 use goalmill_plan::schema::{SCHEMA_BYTES_MAX, Unusable, compiled_bytes, unusable};
 use goalmill_router::Ranking;
 use serde::de::Error;
@@ -265,7 +265,7 @@ pub(super) fn parse_agent_type(agent_type: String) -> Result<AgentType, ApiError
 }
 
 pub(crate) async fn schema(Path(name): Path<String>) -> ApiResult<Value> {
-    let of_form = || DocumentFormat::find(&name).map(formats::format_schema);
+    let of_form = || DocumentFormat::find(&name).map(format_schema);
     goalmill_common::schema::schema(&name).or_else(of_form).map(Json).ok_or_else(|| {
         let forms = DocumentFormat::ALL.iter().map(|form| form.as_str());
         let known = goalmill_common::schema::NAMES.iter().copied().chain(forms).collect::<Vec<_>>().join("`, `");

@@ -16,8 +16,9 @@ use goalmill_common::stored_plan::{
     NAME_CHARS_MAX, REF_FORM, Retirement, STORED_PLAN, StoredPlanRef, StoredPlanVersion, StoredPlanView, is_name,
 };
 use goalmill_common::view::Page;
+use goalmill_formats::{DraftKind, convert_draft};
 use goalmill_plan::document::{self, Format};
-use goalmill_plan::formats::{self, DraftKind};
+use goalmill_plan::foreign;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -147,7 +148,7 @@ async fn check_document(
 ) -> Result<CheckedDocument, Problem> {
     let bytes = text.len();
     let draft = submission::read_draft(scheduler, text, format).await?;
-    if formats::is_workflow(&draft) {
+    if foreign::is_workflow(&draft) {
         let detail = "a workflow that makes its plan cannot be stored; store a plan with `steps`";
         return Err(Problem::new(ErrorCode::InvalidPlan, detail));
     }
@@ -156,7 +157,7 @@ async fn check_document(
     let scheduler = scheduler.clone();
     run_blocking_if_large(bytes, move || {
         let (goal, plan) = submission::validate_stored(&scheduler, resolved)?;
-        let document = formats::convert_draft(draft, &scheduler.settings.limits, DraftKind::Document).document;
+        let document = convert_draft(draft, &scheduler.settings.limits, DraftKind::Document).document;
         let description = if goal.description.is_empty() { plan.name.clone() } else { goal.description };
         let (steps, input_schema) = (plan.steps.len(), plan.input_schema.map(|schema| schema.value()));
         Ok(CheckedDocument { document, description, steps, input_schema })

@@ -8,9 +8,9 @@ use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::stored_plan::StoredPlanRef;
+use goalmill_formats::convert_plan;
 use goalmill_plan::document;
 use goalmill_plan::document::time::rendered_time_ms;
-use goalmill_plan::formats;
 use goalmill_plan::stored_plans;
 use goalmill_plan::validate::{self, Rules};
 use serde_json::Value;
@@ -101,7 +101,7 @@ fn with_stored_plans(mut draft: Value, stored: &BTreeMap<String, Value>, limits:
 
 /// Validates a plan as a scheduler does when it is submitted; no agents are known yet.
 fn validated_plan(draft: Value, now_ms: u64, limits: &Limits) -> Result<(Goal, Planned), Vec<Issue>> {
-    let mut converted = formats::convert_plan(draft, limits)?;
+    let mut converted = convert_plan(draft, limits)?;
     let mut goal = match document::split_goal(&converted.document) {
         Some(goal) => validate::goal(&goal, limits).map_err(|issues| converted.locate(issues))?,
         None => Goal::default(),

@@ -7,7 +7,7 @@ use goalmill_common::config::LlmSettings;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
-use goalmill_plan::formats::DraftKind;
+use goalmill_formats::DraftKind;
 use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::Rules;
 use goalmill_planning::llm::ToolShortlist;

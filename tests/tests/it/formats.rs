@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_mins(1);
 
-const SUBTASKS: &str = include_str!("../../../scheduler/plan/tests/formats/subtasks-plan.json");
-const SUBTASKS_GOAL: &str = include_str!("../../../scheduler/plan/tests/formats/subtasks-goal.json");
-const PHASES: &str = include_str!("../../../scheduler/plan/tests/formats/phases-plan.json");
+const SUBTASKS: &str = include_str!("../../../scheduler/formats/tests/formats/subtasks-plan.json");
+const SUBTASKS_GOAL: &str = include_str!("../../../scheduler/formats/tests/formats/subtasks-goal.json");
+const PHASES: &str = include_str!("../../../scheduler/formats/tests/formats/phases-plan.json");
 
 /// A plan with phases, a plan inside, and results, whose steps `echo` does.
 fn nested() -> Value {

@@ -20,26 +20,27 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ("common/postgres", &[], &["redis", "deadpool", "axum", "reqwest"]),
     ("scheduler/archive", &["common", "postgres"], &["redis", "axum", "reqwest"]),
     ("scheduler/plan", &["common", "expression"], IO),
+    ("scheduler/formats", &["common", "plan"], IO),
     ("scheduler/engine", &["common", "expression", "plan"], IO),
     ("scheduler/reader", &[], IO),
     ("scheduler/htn", &[], IO),
     ("scheduler/router", &["common", "http", "plan"], &["redis", "deadpool", "axum"]),
     (
         "scheduler/planning",
-        &["common", "engine", "expression", "htn", "llm", "plan", "reader", "router"],
+        &["common", "engine", "expression", "formats", "htn", "llm", "plan", "reader", "router"],
         &["redis", "deadpool", "axum", "reqwest"],
     ),
     (
         "scheduler/testkit",
-        &["common", "engine", "plan", "planning", "shard"],
+        &["common", "engine", "formats", "plan", "planning", "shard"],
         &["tokio", "redis", "deadpool", "axum", "reqwest"],
     ),
     ("scheduler/shard", &["common", "engine", "expression", "plan"], IO),
     (
         "scheduler",
         &[
-            "archive", "broker", "client", "common", "engine", "http", "llm", "mcp-server", "plan", "planning",
-            "router", "shard",
+            "archive", "broker", "client", "common", "engine", "formats", "http", "llm", "mcp-server", "plan",
+            "planning", "router", "shard",
         ],
         REDIS,
     ),
@@ -56,8 +57,8 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     (
         "cli",
         &[
-            "agents", "archive", "bridge", "common", "broker", "client", "demo", "engine", "expression", "http",
-            "launcher", "llm", "mcp-server", "plan", "planning", "scheduler", "testkit", "worker",
+            "agents", "archive", "bridge", "common", "broker", "client", "demo", "engine", "expression", "formats",
+            "http", "launcher", "llm", "mcp-server", "plan", "planning", "scheduler", "testkit", "worker",
         ],
         &["redis", "deadpool", "axum"],
     ),

@@ -49,6 +49,6 @@ impl<'a> DocumentPath<'a> {
 }
 
 /// At most 64 characters of what somebody wrote.
-pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
+pub fn shorten(text: &str) -> Cow<'_, str> {
     text::shorten(text, 64)
 }

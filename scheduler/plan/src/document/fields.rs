@@ -147,7 +147,7 @@ pub(crate) fn canonical(key: &str, table: &'static Table) -> Option<&'static str
 }
 
 /// `dependsOn`, `depends-on` and `DependsOn` as `depends_on`.
-pub(crate) fn snake(key: &str) -> Cow<'_, str> {
+pub fn snake(key: &str) -> Cow<'_, str> {
     if !key.contains(|c: char| c.is_ascii_uppercase() || c == '-' || c == ' ') {
         return key.into();
     }

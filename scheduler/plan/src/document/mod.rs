@@ -5,6 +5,7 @@ mod document_path;
 pub mod duration;
 mod encoding;
 mod fields;
+mod stream;
 pub mod time;
 mod tree;
 mod validation_context;
@@ -20,15 +21,17 @@ use goalmill_common::problem::Issue;
 use serde::de::DeserializeSeed;
 use serde_json::{Map, Value, json};
 
-pub(crate) use document_path::{DocumentPath, shorten};
+pub(crate) use document_path::DocumentPath;
+pub use document_path::shorten;
 pub(crate) use duration::{Unit, milliseconds};
-pub(crate) use fields::{Field, Fields, Table, canonical, count, duration, snake, text, wrong_type};
+pub use fields::snake;
+pub(crate) use fields::{Field, Fields, Table, canonical, count, duration, text, wrong_type};
+pub use stream::{JoinedStream, join_stream};
 pub(crate) use time::{DocumentZone, ZONE_ALIASES, time};
 #[cfg(test)]
 pub(crate) use validation_context::seen_places;
 pub(crate) use validation_context::{InputsRead, ValidationContext};
 
-use crate::formats::join_stream;
 use tree::{Tree, TreeReading};
 
 /// How a text is written.

@@ -167,7 +167,7 @@ impl Catalogue {
     }
 
     /// Whether an action may get an input of this name. Without an action every action of the agent type counts.
-    pub(crate) fn takes_input(&self, agent_type: &str, action: &str, name: &str) -> bool {
+    pub fn takes_input(&self, agent_type: &str, action: &str, name: &str) -> bool {
         let mut found = self.find(agent_type, action);
         if action.is_empty() {
             found = self.agent(agent_type).into_iter().flat_map(|agent| agent.actions.values()).collect();

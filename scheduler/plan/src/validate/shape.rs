@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::reading::PlanReading;
 use super::{cleanup, policy};
 use crate::document::{DocumentPath, Field, Fields, Table, ValidationContext};
-use crate::formats::{ForeignDocument, foreign_document};
+use crate::foreign::{ForeignDocument, foreign_document};
 
 const PLAN: &Table = &[
     ("steps", &["subtasks", "sub_tasks", "tasks", "nodes"]),

@@ -3,7 +3,8 @@
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::text::pointer_part;
-use goalmill_plan::formats::{self, DraftKind};
+use goalmill_formats::{DraftKind, convert_draft};
+use goalmill_plan::document;
 use goalmill_plan::validate::{own_id, plan_field, step_field};
 use goalmill_reader::{ReaderLimits, Reading, ToolCatalogue, Verdict, parse_value};
 use serde_json::{Map, Value, json};
@@ -70,7 +71,7 @@ pub fn of_reading(mut reading: Reading, is_cut: bool) -> ParsedAnswer {
 /// - `kind`: an answer, or a correction of one.
 pub fn parse_plan_answer(text: &str, catalogue: &ToolCatalogue, is_cut: bool, kind: DraftKind) -> ParsedAnswer {
     let read = |text: &str| of_plan(parse_value(text, catalogue, &ReaderLimits::default()), catalogue, is_cut, kind);
-    let Some(joined) = formats::join_stream(text).filter(|joined| joined.has_other_lines && !is_cut) else {
+    let Some(joined) = document::join_stream(text).filter(|joined| joined.has_other_lines && !is_cut) else {
         return read(text);
     };
     let mut parsed = read(&joined.plan.to_string());
@@ -89,7 +90,7 @@ pub fn of_plan(reading: Reading, catalogue: &ToolCatalogue, is_cut: bool, kind: 
             let mut draft = document(value, &reading);
             let mut edits = Vec::new();
             tidy(&mut draft, catalogue, &mut edits);
-            let converted = formats::convert_draft(draft, &Limits::default(), kind);
+            let converted = convert_draft(draft, &Limits::default(), kind);
             let note = |note: &Issue| Edit::new(&note.code, &note.pointer, Value::Null, Value::Null, &note.detail);
             edits.extend(converted.notes.iter().map(note));
             let draft = converted.document;

@@ -2,8 +2,9 @@
 
 use futures_util::StreamExt;
 use goalmill_common::plan::Step;
+use goalmill_formats::{DraftKind, convert_draft};
 use goalmill_llm::{Completion, CompletionDelta, ModelError, Purpose};
-use goalmill_plan::formats::{self, DraftKind};
+use goalmill_plan::document;
 use goalmill_reader::{ReaderLimits, Stream, TextEnd};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -128,7 +129,7 @@ impl Arriving {
             return;
         }
         let mut round = Round::default();
-        let converted = formats::convert_draft(json!({"steps": self.steps}), &request.limits, DraftKind::Answer);
+        let converted = convert_draft(json!({"steps": self.steps}), &request.limits, DraftKind::Answer);
         if converted.is_sequence {
             // What the steps wait for is known when all of them are.
             return;
@@ -191,7 +192,7 @@ impl Arriving {
             return (DraftVerdict::Unparseable { reason }, round);
         }
         let is_same = self.stream.text() == answer.content();
-        if !is_same || formats::join_stream(answer.content()).is_some_and(|joined| joined.has_other_lines) {
+        if !is_same || document::join_stream(answer.content()).is_some_and(|joined| joined.has_other_lines) {
             // Servers may end with another text than they streamed; the whole answer counts.
             let judged = task.evaluate_answer(answer.content(), answer.is_truncated(), None, &mut round);
             return (judged, round);

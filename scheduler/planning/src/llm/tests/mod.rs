@@ -18,7 +18,7 @@ use goalmill_common::revision::Trigger;
 use goalmill_common::situation::{Situation, StepSituation};
 use goalmill_common::status::StepStatus;
 use goalmill_demo::scripted::{Script, Scripted, ScriptedCall, ScriptedServer};
-use goalmill_plan::formats::DraftKind;
+use goalmill_formats::DraftKind;
 use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::{Policy, Rules};
 use goalmill_reader::ToolCatalogue;
