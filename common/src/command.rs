@@ -13,8 +13,8 @@ use crate::id::{PlanId, StepId};
 use crate::json::Json;
 use crate::plan::Plan;
 use crate::planning::ReplanOptions;
+pub use crate::replan_situation::Situation;
 pub use crate::revision::{Change, Fork, Proposal, RevisionStrategy};
-pub use crate::situation::Situation;
 
 /// A request to a plan's shard, from the process that received it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

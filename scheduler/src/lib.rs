@@ -2,12 +2,12 @@
 //!
 //! [`start`] runs one scheduler. Several schedulers on one store find each other and share the shards.
 
+mod agent_directory;
 mod api;
 mod app;
 mod archiver;
 mod busy_poll;
 mod dead_letter_counter;
-mod directory;
 mod effects;
 mod event_delivery;
 mod event_log;
@@ -45,6 +45,6 @@ mod watchdog;
 
 pub use app::{Extras, RunningScheduler, SchedulerOptions, SchedulerStartError, check_settings, start, start_with};
 pub use hooks::{DecisionTerms, Hook, HookCall, HookError, Point, Ruling};
-pub use shard::trial::{Trial, run_trial};
+pub use shard::suspect_trial::{Trial, run_trial};
 pub use traces::{Exporter, ExporterError};
 pub use watchdog::Connect;

@@ -18,7 +18,7 @@ use goalmill_common::wire::{Submission, SubmissionAnswer, SubmissionKind};
 use goalmill_planning::agent_planner::{PlanningAgents, PlanningQuestion, PlanningReply};
 use serde_json::{Map, Value, json};
 
-use crate::directory::Directory;
+use crate::agent_directory::Directory;
 use crate::event_log::read_plan_state;
 use crate::plan_reader;
 

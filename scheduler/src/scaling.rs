@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use goalmill_broker::{BrokerError, QueueState};
 use goalmill_common::id::{AgentType, ShardId};
-use goalmill_common::load::{Load, Loads};
+use goalmill_common::shard_load::{Load, Loads};
 
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;

@@ -20,8 +20,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agent_directory::Directory;
 use crate::dead_letter_counter::DeadLetterCounter;
-use crate::directory::Directory;
 use crate::execution_stats::{ExecutionStats, StatsReplay};
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::Hooks;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId, ShardId, WorkerId};
 use goalmill_common::keys::Keys;
-use goalmill_common::load::Loads;
+use goalmill_common::shard_load::Loads;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 

@@ -9,7 +9,7 @@ use crate::json::Json;
 use crate::plan::Plan;
 use crate::report::TokenSplit;
 
-use super::weight::{self, json};
+use super::event_bytes::{self, json};
 
 /// An attempt went out to the workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -134,7 +134,7 @@ impl StepSuspended {
         let wait = &self.call.wait;
         let texts =
             self.call.name.len() + wait.text.len() + wait.schema.as_ref().map_or(0, |schema| schema.text().len());
-        texts + json(wait.inputs.as_ref()) + self.plan.as_deref().map_or(0, weight::plan)
+        texts + json(wait.inputs.as_ref()) + self.plan.as_deref().map_or(0, event_bytes::plan)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::command::GoalCorrection;
 use crate::criterion::Criterion;
 use crate::goal::Goal;
 
-use super::weight::FIXED_BYTES;
+use super::event_bytes::FIXED_BYTES;
 
 /// The structured fields of a goal, all of them as they hold from now on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

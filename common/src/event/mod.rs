@@ -3,6 +3,7 @@
 use crate::id::StepId;
 
 mod attempt;
+mod event_bytes;
 mod goal_changed;
 mod hook;
 mod kind;
@@ -14,7 +15,6 @@ mod review;
 mod revision;
 mod step;
 mod table;
-mod weight;
 
 pub use crate::call::RecordedCall;
 pub use attempt::*;

@@ -11,6 +11,7 @@ use crate::problem::Issue;
 use crate::status::PlanStatus;
 
 use super::attempt::{is_none_left, is_zero};
+use super::event_bytes::{self, FIXED_BYTES, ids, json};
 use super::goal_changed::GoalChanged;
 use super::hook::{HookAsked, HookDecided};
 use super::planning::{
@@ -21,7 +22,6 @@ use super::review::{
 };
 use super::revision::{PhaseAdded, PlanExtended, PlanRevised, ReplanTriggered, RevisionProposed, RevisionRefused};
 use super::table::events;
-use super::weight::{self, FIXED_BYTES, ids, json};
 
 events! {
     /// Something happened to a plan.
@@ -50,7 +50,7 @@ events! {
         /// The plan was created.
         PlanCreated(PlanCreated) = "plan_created": Creation,
             sample r#"{"plan":{"steps":[]},"planner":"rules","confidence":0.5}"#,
-            weight |created| weight::plan(&created.plan) + json(created.provenance.as_ref());
+            weight |created| event_bytes::plan(&created.plan) + json(created.provenance.as_ref());
         /// The plan is valid.
         PlanValidated(PlanValidated) = "plan_validated": Creation,
             weight |validated| FIXED_BYTES * (validated.warnings.len() + 4 * validated.routes.len());

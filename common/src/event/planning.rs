@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::problem::Issue;
 use crate::revision::Fork;
 
-use super::weight::{FIXED_BYTES, json};
+use super::event_bytes::{FIXED_BYTES, json};
 
 /// A language model is about to be asked for the plan, for a change of it, or for verdicts on its success criteria.
 ///

@@ -13,21 +13,21 @@ use super::attempt::{
     CallbackReceived, CallsDiscarded, StepDecomposed, StepIterated, StepMeasured, StepProgress, StepQueued,
     StepReleased, StepResumed, StepRetrying, StepStarted, StepSuspended, StepUndone, is_none_left, is_zero,
 };
+use super::event_bytes::{self, json};
 use super::hook::{HookAsked, HookDecided};
 use super::plan::Reason;
 use super::review::ApprovalRequested;
 use super::table::events;
-use super::weight::{self, json};
 
 events! {
     /// Something happened to a step.
     StepEvent: StepEventKind {
         /// A revision adds it.
         Added(StepAdded) = "step_added": Change, sample r#"{"step":{"id":"a","agent_type":"echo"}}"#,
-            weight |added| weight::step(&added.step);
+            weight |added| event_bytes::step(&added.step);
         /// A revision changes it.
         Modified(StepModified) = "step_modified": Change, sample r#"{"step":{"id":"a","agent_type":"echo"}}"#,
-            weight |modified| weight::step(&modified.step) + modified.before.as_deref().map_or(0, weight::step);
+            weight |modified| event_bytes::step(&modified.step) + modified.before.as_deref().map_or(0, event_bytes::step);
         /// A revision takes it away.
         Removed(Reason) = "step_removed": Change;
         /// It may be handed out.
@@ -55,10 +55,10 @@ events! {
         Recalled(Reason) = "step_recalled": AttemptEnd;
         /// The step turned out to be a plan of its own.
         Decomposed(StepDecomposed) = "step_decomposed": AttemptEnd, sample r#"{"reason":"too much at once"}"#,
-            weight |decomposed| decomposed.plan.as_deref().map_or(0, weight::plan) + decomposed.reason.len();
+            weight |decomposed| decomposed.plan.as_deref().map_or(0, event_bytes::plan) + decomposed.reason.len();
         /// A map got a plan with one step for each item of its list.
         Expanded(StepExpanded) = "step_expanded": Wait, sample r#"{"items":1,"plan":{"steps":[]}}"#,
-            weight |expanded| weight::plan(&expanded.plan);
+            weight |expanded| event_bytes::plan(&expanded.plan);
         /// An attempt went out to the workers.
         Queued(StepQueued) = "step_queued": AttemptBegin, sample r#"{"agent_type":"echo","due_ms":1}"#,
             weight |queued| json(queued.inputs.as_ref()) + queued.action.len();

@@ -28,7 +28,7 @@ use crate::people::waiting::Waiting;
 use crate::render::payload_loads::PayloadLoads;
 use crate::revise::Revising;
 use crate::sub_plan::inner_plans::InnerPlans;
-use crate::wait::received_events::ReceivedEvents;
+use crate::wait::event_store::ReceivedEvents;
 
 /// Longest reason for another planner that is kept, in characters.
 const NOTE_CHARS_MAX: usize = 1_000;

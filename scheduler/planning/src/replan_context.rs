@@ -1,6 +1,6 @@
 //! The running plan that a proposal changes.
 
-use goalmill_common::situation::Situation;
+use goalmill_common::replan_situation::Situation;
 use goalmill_common::status::StepStatus;
 use goalmill_plan::validate::Catalogue;
 

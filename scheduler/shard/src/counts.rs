@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::id::AgentType;
-use goalmill_common::load::Loads;
+use goalmill_common::shard_load::Loads;
 use goalmill_common::status::PlanStatus;
 
 /// The states of plans that are not final.

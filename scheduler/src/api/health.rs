@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::Api;
 use super::response::ApiError;
-use crate::directory::REFUSED_SHOWN;
+use crate::agent_directory::REFUSED_SHOWN;
 use crate::quarantine::QuarantineRecord;
 
 /// A shard that was lost twice within this many heartbeats counts as not owned.

@@ -22,7 +22,7 @@ use goalmill_router as router;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::directory::Directory;
+use crate::agent_directory::Directory;
 use crate::quality::{CONFIDENCE_BINS, StatedConfidence};
 
 pub(crate) use replay::StatsReplay;

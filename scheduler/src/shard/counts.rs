@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use goalmill_common::id::ShardId;
-use goalmill_common::load::Loads;
+use goalmill_common::shard_load::Loads;
 use goalmill_shard::ShardCounts;
 
 /// The counts of all shards that are owned here.

@@ -13,8 +13,8 @@ mod presence;
 mod recover;
 mod shard_handle;
 mod shard_loop;
+pub(crate) mod suspect_trial;
 mod takeover;
-pub(crate) mod trial;
 mod written_events;
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use counts::CountsByShard;
 use ownership_status::OwnershipStatus;
-use trial::Trial;
+use suspect_trial::Trial;
 
 use crate::watchdog::Decisions;
 

@@ -7,7 +7,7 @@ use goalmill_common::id::{PlanId, ShardId};
 use goalmill_shard::{InboxPlace, Slot};
 
 use super::inbox_reader::place_of;
-use super::trial::{self, Case, Trial, TrialVerdict};
+use super::suspect_trial::{self, Case, Trial, TrialVerdict};
 use crate::quarantine::{DEATHS_MAX, InHand, QuarantineRecord};
 use crate::scheduler::Scheduler;
 
@@ -114,7 +114,7 @@ async fn try_suspect(
         return Ok(Some(format!("{deaths} schedulers in a row died while handling it")));
     }
     let Some(trial) = trial else { return Ok(None) };
-    let (log, entries) = trial::collect_evidence(scheduler, shard, plan, cursor).await?;
+    let (log, entries) = suspect_trial::collect_evidence(scheduler, shard, plan, cursor).await?;
     let settings = &scheduler.settings;
     let case = Case {
         shard,

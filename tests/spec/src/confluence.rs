@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::case::Case;
 use crate::engine_driver::{Stopped, drive};
-use crate::hurry::ENDLESS_MS;
 use crate::interpreter::run;
+use crate::quick_cases::ENDLESS_MS;
 use crate::run::{ANY_MS, Ask, Run, StepEnd};
 use crate::script::{Act, Does, Script};
 
@@ -103,7 +103,7 @@ fn without_times(value: &Value) -> Value {
 /// Finds the outcome of a case if it does not depend on times.
 ///
 /// - `prefix`: of all actions.
-/// - `slowness`: how many times as long everything may take; that of [`hurry`](crate::hurry()).
+/// - `slowness`: how many times as long everything may take; that of [`hurry`](crate::quick_cases()).
 pub fn confluent(case: &Case, prefix: &str, slowness: u64) -> Result<Confluent, Incomparable> {
     let plan = case.plan().map_err(|_| Incomparable::Invalid)?;
     // Questions in any order, so that other ones come first where the laws leave it free.

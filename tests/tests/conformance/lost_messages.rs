@@ -10,7 +10,7 @@ use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, EntryId};
 use goalmill_common::keys::Keys;
 use goalmill_common::limits::TaskLimits;
-use goalmill_common::load::{Load, Loads};
+use goalmill_common::shard_load::{Load, Loads};
 use goalmill_tests::proxy::{Proxy, Way};
 use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
 use goalmill_tests::wait::{SOON, until, until_some};

@@ -6,10 +6,10 @@ mod blobs;
 mod commit;
 mod core;
 mod deadlines;
+mod event_store;
 mod journal;
 #[cfg(test)]
 mod journal_samples;
-mod kept_events;
 mod memory_store;
 mod reader;
 mod record;
@@ -210,7 +210,7 @@ impl Broker for Embedded {
     }
 
     async fn forget_event(&self, event: &KeptEvent) -> Result<()> {
-        self.remove_blob(&kept_events::event_key(&event.namespace, &event.topic, &event.id)).await
+        self.remove_blob(&event_store::event_key(&event.namespace, &event.topic, &event.id)).await
     }
 
     async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use goalmill_common::agent::{Agent, SILENCE_MS_MAX, WorkerBeat};
 use goalmill_common::card::read_card;
 use goalmill_common::id::{AgentType, AttemptToken, ShardId, WorkerId};
-use goalmill_common::load::Loads;
 use goalmill_common::number::whole_u64;
 use goalmill_common::problem::Issue;
+use goalmill_common::shard_load::Loads;
 use redis::{Value, cmd, pipe};
 use serde::de::DeserializeOwned;
 

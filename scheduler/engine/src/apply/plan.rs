@@ -10,8 +10,8 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::Failure;
 use goalmill_common::number::to_u32;
+use goalmill_common::replan_situation::{Answered, Refusal};
 use goalmill_common::revision::Trigger;
-use goalmill_common::situation::{Answered, Refusal};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::counts::{recount_steps, transition};

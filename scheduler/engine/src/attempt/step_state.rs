@@ -15,8 +15,8 @@ use crate::budget::reservations::CallGrant;
 use crate::calls::recorded_calls::{ReceivedCallback, StepCalls};
 use crate::graph::open_dependencies::OpenDependencies;
 use crate::people::step_decisions::StepDecisions;
-use crate::sub_plan::iterations::Iterations;
-use crate::wait::received_events::AwaitedEvent;
+use crate::sub_plan::loop_iterations::Iterations;
+use crate::wait::event_store::AwaitedEvent;
 
 /// The state of one step: where it stands, and what outlives that. Kept small: what few steps need is in `details`.
 #[derive(Clone, Debug, Default, PartialEq)]

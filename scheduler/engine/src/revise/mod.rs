@@ -11,13 +11,13 @@ pub(crate) mod streaming;
 mod apply;
 mod better_plan;
 mod by_person;
+mod changes_towards;
 mod delta;
 mod draft;
 mod inner_plan;
 mod propose;
 mod record;
 mod rewrite;
-mod towards;
 mod trigger;
 mod widen;
 
@@ -27,17 +27,17 @@ use goalmill_common::event::{HookDecided, QuestionAsked, RevisionProposed};
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::RevisionPolicy;
 use goalmill_common::problem::Issue;
+use goalmill_common::replan_situation::{Answered, Refusal};
 use goalmill_common::revision::{Change, RevisionRecord, RevisionStrategy};
-use goalmill_common::situation::{Answered, Refusal};
 use goalmill_plan::validate::Rules;
 
 use crate::PlanState;
 use crate::graph::StepIndex;
 
 pub(crate) use apply::{extend, restage, revise, stage};
+pub(crate) use changes_towards::towards;
 pub(crate) use delta::{Delta, resolve};
 pub(crate) use inner_plan::{into_items, into_plan};
-pub(crate) use towards::towards;
 pub(crate) use trigger::trigger_of;
 
 /// The revision state of a plan.

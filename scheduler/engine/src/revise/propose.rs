@@ -8,9 +8,9 @@ use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Proposal, RevisionStrategy, Trigger};
 use goalmill_plan::document::issue;
 
+use super::changes_towards::towards;
 use super::delta::ignored_failure;
 use super::resolve;
-use super::towards::towards;
 use super::widen::widens;
 use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;

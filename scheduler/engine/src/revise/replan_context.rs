@@ -4,7 +4,7 @@ use goalmill_common::event::ReplanTriggered;
 use goalmill_common::goal::Budget;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
-use goalmill_common::situation::{Situation, StepSituation};
+use goalmill_common::replan_situation::{Situation, StepSituation};
 use goalmill_common::status::StepStatus;
 
 use crate::PlanState;

@@ -1,13 +1,13 @@
 //! Sub-plans: a `plan` step starts one and waits for its end.
 
 pub(crate) mod decompose;
-pub(crate) mod expand;
 pub(crate) mod family;
 pub(crate) mod family_queue;
 pub(crate) mod inner_plans;
-pub(crate) mod iterations;
 pub(crate) mod kept_plans;
-pub(crate) mod repeat;
+pub(crate) mod loop_iterations;
+pub(crate) mod loops;
+pub(crate) mod map;
 
 use goalmill_common::command::{Planned, Submit, Verb};
 use goalmill_common::event::{Parent, StepCompleted, StepEvent, StepQueued, StepStarted};

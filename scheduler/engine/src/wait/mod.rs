@@ -1,7 +1,7 @@
 //! Steps that wait for a time or an event: they hold no worker, no place in `max_parallel` and no resource.
 
+pub(crate) mod event_store;
 pub(crate) mod family_events;
-pub(crate) mod received_events;
 
 use goalmill_common::clock::rfc3339;
 use goalmill_common::event::{PlanEvent, SkipCause, StepCompleted, StepEvent, StepSkipped, StepWaitStarted};
@@ -23,7 +23,7 @@ use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::Unrendered;
 use crate::sub_plan::family::FamilyRequest;
-use crate::wait::received_events::AwaitedEvent;
+use crate::wait::event_store::AwaitedEvent;
 use crate::{PlanState, Rejection};
 
 /// Longest value of an expression that a failure quotes, in characters.

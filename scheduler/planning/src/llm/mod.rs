@@ -43,13 +43,13 @@ pub(super) mod prompt_data;
 mod prompt_store;
 pub(super) mod redact;
 pub(super) mod repair_loop;
-pub(super) mod review;
 mod revision_task;
 mod stream;
 #[cfg(test)]
 mod tests;
 pub(super) mod tidy_step;
 mod tool_shortlist;
+pub(super) mod verifier;
 
 pub use prompt_store::{GoalPromptError, Prompt, PromptError, PromptStore};
 pub(super) use revision_task::{keep_going, needs_changes, situation_context};
@@ -60,7 +60,7 @@ use plan_schema::PlanVocabulary;
 use plan_task::{PlanTask, ValidDraft};
 use prompt_data::PromptData;
 use repair_loop::{AcceptedDraft, RepairLoop};
-use review::reviewed;
+use verifier::reviewed;
 
 /// Confidence of a plan that a model made, by how it came about.
 const CONFIDENCE_AT_ONCE: f64 = 0.75;

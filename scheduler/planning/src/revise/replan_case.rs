@@ -5,9 +5,9 @@ use goalmill_common::failure::Failure;
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
+use goalmill_common::replan_situation::{Situation, StepSituation};
 use goalmill_common::report::SuggestedAdjustment;
 use goalmill_common::revision::Trigger;
-use goalmill_common::situation::{Situation, StepSituation};
 use serde_json::{Map, Value};
 
 use crate::ReviseRequest;

@@ -18,7 +18,7 @@ use super::llm::plan_schema::{PlanVocabulary, features};
 use super::llm::plan_task::PlanTask;
 use super::llm::prompt_data::PromptData;
 use super::llm::repair_loop::{AcceptedDraft, DraftVerdict, RepairLoop};
-use super::llm::review::reviewed;
+use super::llm::verifier::reviewed;
 use super::llm::{
     LlmDeps, Prompt, ToolShortlist, day, goal_context, keep_going, limits_context, requirements_context,
     situation_context,

@@ -1,6 +1,6 @@
 //! Counts of plans and steps by state, and the load of queues.
 
-use goalmill_common::load::Loads;
+use goalmill_common::shard_load::Loads;
 use goalmill_common::status::StepStatus;
 use goalmill_engine::Timer;
 
