@@ -80,7 +80,7 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
     &["scheduler"],
     &["planning_steps"],
     &["execution_stats", "health_monitor", "hooks", "namespace_limits", "traces", "traces_disabled"],
-    &["directory", "event_log"],
+    &["agent_directory", "event_log"],
     &[
         "busy_poll", "dead_letter_counter", "loops", "payload_cache", "plan_reader", "quality", "run_blocking",
         "start_status",
