@@ -220,7 +220,7 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
     );
     fact("finished", plan.finished_at.as_deref().map(|at| time(at, form, clock)).unwrap_or_default());
     fact("why", view.failure.as_ref().map_or(short(&view.reason), |f| format!("{} [{}]", short(&f.message), f.code)));
-    fact("parent", view.parent.as_ref().map(ToString::to_string).unwrap_or_default());
+    fact("parent", view.summary.parent.as_ref().map(ToString::to_string).unwrap_or_default());
     fact("forked", view.forked_from.as_ref().map(ToString::to_string).unwrap_or_default());
     fact("from", view.goal.metadata.get(STORED_PLAN).and_then(Value::as_str).map(short).unwrap_or_default());
     questions::open_requests(view, clock)

@@ -36,7 +36,7 @@ impl Client {
         let mut found = newest_first(page.items).into_iter();
         let first = found.next().ok_or(ClientError::NoPlans)?;
         for id in std::iter::once(first.clone()).chain(found) {
-            if self.plan(&id).await?.parent.is_none() {
+            if self.plan(&id).await?.summary.parent.is_none() {
                 return Ok(id);
             }
         }

@@ -43,9 +43,6 @@ pub struct PlanView {
     /// Why it ended, in words; empty when it simply completed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The plan in which this one is a step, when it is a sub-plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<PlanId>,
     /// A revision that a person must approve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<ProposalView>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::goal::Usage;
-use crate::id::{Namespace, PlanId, StepId};
+use crate::id::{AgentType, Namespace, PlanId, StepId};
 use crate::json::Json;
 use crate::plan::{ApprovalDefault, StepKind};
 use crate::status::{Counts, PlanStatus};
@@ -46,6 +46,22 @@ pub struct PlanSummary {
     /// What it needs from people; none while it needs nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<WaitSummary>,
+    /// The plan in which this one is a step, when it is a sub-plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<PlanId>,
+    /// The agent types of its steps, sorted; at most [`SUMMARY_AGENT_TYPES_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agent_types: Vec<AgentType>,
+    /// Plans whose `parent` it is; only in lists of outermost plans and of plans inside one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub plans_inside: u32,
+}
+
+/// Agent types that a summary names.
+pub const SUMMARY_AGENT_TYPES_MAX: usize = 32;
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What a plan needs from people.
@@ -129,6 +145,9 @@ impl PlanSummary {
             }),
             seq: text("seq")?.parse().ok()?,
             waits: text("waits").and_then(|text| serde_json::from_str(text).ok()),
+            parent: text("parent").map(PlanId::from),
+            agent_types: text("agents").unwrap_or_default().split_whitespace().map(AgentType::from).collect(),
+            plans_inside: 0,
         })
     }
 }

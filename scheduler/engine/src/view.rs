@@ -1,13 +1,16 @@
 //! Views of a plan's state: summary, steps, results, fields of the summary in Redis.
 
+use std::collections::BTreeSet;
+
 use goalmill_common::clock::rfc3339;
 use goalmill_common::goal::Usage;
+use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Phase, Question, StepKind};
 use goalmill_common::status::{Counts, PhaseStatus, PlanStatus, StepStatus};
 use goalmill_common::view::{
-    self, AwaitedEventView, PhaseView, PlanSummary, PlanView, ProposalView, QuestionView, Results, StepView,
-    WaitSummary,
+    self, AwaitedEventView, PhaseView, PlanSummary, PlanView, ProposalView, QuestionView, Results,
+    SUMMARY_AGENT_TYPES_MAX, StepView, WaitSummary,
 };
 use serde_json::{Map, Value};
 
@@ -56,7 +59,17 @@ impl PlanState {
             execution_seconds: self.execution_seconds(),
             seq: self.seq,
             waits: self.wait_summary(),
+            parent: self.parent().map(|parent| parent.plan.clone()),
+            agent_types: self.agent_types(),
+            plans_inside: 0,
         }
+    }
+
+    /// The agent types of its steps, sorted, as many as a summary names.
+    fn agent_types(&self) -> Vec<AgentType> {
+        let all: BTreeSet<&AgentType> = self.plan.steps().map(|spec| &spec.agent_type).collect();
+        let named = all.into_iter().filter(|agent_type| !agent_type.as_str().is_empty());
+        named.take(SUMMARY_AGENT_TYPES_MAX).cloned().collect()
     }
 
     /// The plan with its steps.
@@ -81,7 +94,6 @@ impl PlanState {
             strategy: self.plan.definition().strategy,
             failure: self.ended().and_then(|ended| ended.failure.clone()),
             reason: self.ended().map(|ended| ended.reason.clone()).unwrap_or_default(),
-            parent: self.parent().map(|parent| parent.plan.clone()),
             proposal: self.proposed().map(|proposed| ProposalView {
                 revision: proposed.revision,
                 strategy: proposed.proposal.strategy,
@@ -322,8 +334,14 @@ impl PlanState {
         if shown.is_none_or(|shown| shown.planned != self.origin.created) {
             fields.push(("name", self.name().to_owned()));
         }
+        let version = (self.origin.created, self.revision);
+        if shown.is_none_or(|shown| (shown.planned, shown.revision) != version) {
+            let agent_types: Vec<String> = self.agent_types().iter().map(ToString::to_string).collect();
+            fields.push(("agents", agent_types.join(" ")));
+        }
         if shown.is_none() {
             fields.push(("created", rfc3339(self.created_ms())));
+            fields.extend(self.parent().map(|parent| ("parent", parent.plan.to_string())));
             let namespace = self.namespace();
             if !namespace.is_default() {
                 fields.push(("namespace", namespace.to_string()));

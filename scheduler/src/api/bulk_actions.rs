@@ -107,6 +107,9 @@ fn selection(verb: BulkVerb, body: &BulkBody) -> Result<(PlanFilter, Option<List
         search,
         conditions: DataConditions::default(),
         changed_before_ms: body.unchanged_since_ms,
+        agent_type: None,
+        parent: None,
+        is_outermost: false,
     };
     Ok((filter, cursor.transpose()?, limit))
 }

@@ -1,9 +1,10 @@
-//! Entity tags of plans: a client that has the newest state gets 304 in place of a body.
+//! Entity tags of plans and lists: a client that has the newest state gets 304 in place of a body.
 
 use axum::Json;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::id::PlanId;
+use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
 use super::Api;
@@ -31,9 +32,21 @@ pub(super) fn tagged<T: Serialize>(seq: u64, body: T) -> Response {
     (with_tag(&tag(seq)), Json(body)).into_response()
 }
 
+/// A list with a tag of its content, or 304 where `If-None-Match` names that: who asks often gets it once.
+pub(super) fn tagged_by_content<T: Serialize>(asked: &HeaderMap, body: &T) -> Response {
+    let Ok(bytes) = serde_json::to_vec(body) else { return Json(body).into_response() };
+    let hash: String = digest(&SHA256, &bytes).as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let tag = format!("W/\"{hash}\"");
+    if names(asked, &tag) {
+        return (StatusCode::NOT_MODIFIED, with_tag(&tag)).into_response();
+    }
+    let media_type = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, media_type)], with_tag(&tag), bytes).into_response()
+}
+
 fn with_tag(tag: &str) -> HeaderMap {
     HeaderMap::from_iter([
-        (header::ETAG, HeaderValue::from_str(tag).expect("a number in quotes is a header's value")),
+        (header::ETAG, HeaderValue::from_str(tag).expect("digits in quotes are a header's value")),
         // The client may keep a copy, and asks about it each time.
         (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
     ])

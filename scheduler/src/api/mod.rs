@@ -8,6 +8,7 @@ mod archived_events;
 mod body;
 mod bulk_actions;
 mod callbacks;
+mod census;
 mod certificate;
 mod dead_letters;
 mod edit;
@@ -78,9 +79,9 @@ pub(crate) use tls::ApiTls;
 
 use access::AccessGuard;
 use body::BodyReader;
+use census::Census;
 use host_guard::HostGuard;
 use mcp::McpEndpoint;
-use overview::Census;
 use response::ApiError;
 
 /// Interval of folding histogram samples.

@@ -1,16 +1,21 @@
 //! The list of plans, last changed first.
 
-use axum::Json;
+use std::collections::HashMap;
+
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use goalmill_archive::DataConditions;
 use goalmill_broker::BrokerError;
-use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::id::{AgentType, ID_PATTERN, PlanId, ShardId, is_id};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary};
 
 use super::Api;
+use super::census::CensusResult;
+use super::entity_tag::tagged_by_content;
 use super::event_search::{CONDITIONS_PATTERN, parse_conditions};
 use super::plan_search::PlanSearch;
 use super::principal::Principal;
@@ -49,10 +54,20 @@ pub(crate) struct ListQuery {
     /// Only plans with a failed step, or that failed.
     #[schemars(with = "Option<bool>")]
     with_failures: bool,
+    /// Only plans with a step of this agent type.
+    #[schemars(with = "Option<String>", regex(pattern = ID_PATTERN))]
+    agent_type: Option<AgentType>,
+    /// Only plans that are a step of this one.
+    #[schemars(with = "Option<String>", regex(pattern = ID_PATTERN))]
+    parent: Option<PlanId>,
+    /// Only plans that are no step of another one, each with the number of plans inside it.
+    #[schemars(with = "Option<bool>")]
+    outermost: bool,
 }
 
 impl Parameters for ListQuery {
-    const NAMES: &'static [&'static str] = &["limit", "cursor", "status", "q", "where", "with_failures"];
+    const NAMES: &'static [&'static str] =
+        &["limit", "cursor", "status", "q", "where", "with_failures", "agent_type", "parent", "outermost"];
 
     fn parse(given: &mut RawParameters) -> Self {
         let limit = given.number("limit", 1..=PAGE_MAX);
@@ -63,7 +78,15 @@ impl Parameters for ListQuery {
         let status = given.status("status", PlanStatus::ALL);
         let conditions = given.value("where", parse_conditions);
         let with_failures = given.flag("with_failures");
-        Self { limit, cursor, status, q: given.value("q", PlanSearch::parse), r#where: conditions, with_failures }
+        let id = |text: &str| match is_id(text) {
+            true => Ok(text.to_owned()),
+            false => Err((format!("`{}` is no id", shown(text)), "give an id as it stands in a list".to_owned())),
+        };
+        let agent_type = given.value("agent_type", id).map(AgentType::from);
+        let parent = given.value("parent", id).map(PlanId::from);
+        let outermost = given.flag("outermost");
+        let q = given.value("q", PlanSearch::parse);
+        Self { limit, cursor, status, q, r#where: conditions, with_failures, agent_type, parent, outermost }
     }
 }
 
@@ -106,14 +129,24 @@ impl ListCursor {
 pub(crate) async fn list(
     State(api): State<Api>,
     principal: Principal,
+    headers: HeaderMap,
     Query(query): Query<ListQuery>,
-) -> Result<Json<Page<PlanSummary>>, ApiError> {
+) -> Result<Response, ApiError> {
     let statuses = query.status.map(|status| vec![status]);
     let conditions = query.r#where.unwrap_or_default();
-    let with_failures = query.with_failures;
-    let filter = PlanFilter { statuses, with_failures, search: query.q, conditions, changed_before_ms: None };
+    let ListQuery { with_failures, q: search, agent_type, parent, outermost, .. } = query;
+    let filter = PlanFilter {
+        statuses,
+        with_failures,
+        search,
+        conditions,
+        changed_before_ms: None,
+        agent_type,
+        parent,
+        is_outermost: outermost,
+    };
     let (items, next) = find_plans(&api, &principal, &filter, query.cursor, query.limit.unwrap_or(PAGE)).await?;
-    Ok(Json(Page { items, next }))
+    Ok(tagged_by_content(&headers, &Page { items, next }))
 }
 
 /// Which plans are looked for.
@@ -127,6 +160,12 @@ pub(super) struct PlanFilter {
     pub(super) conditions: DataConditions,
     /// Last changed before this time, Unix milliseconds.
     pub(super) changed_before_ms: Option<u64>,
+    /// With a step of this agent type.
+    pub(super) agent_type: Option<AgentType>,
+    /// A step of this plan.
+    pub(super) parent: Option<PlanId>,
+    /// No step of another plan.
+    pub(super) is_outermost: bool,
 }
 
 impl PlanFilter {
@@ -135,7 +174,17 @@ impl PlanFilter {
         let holds = || serde_json::to_value(plan).is_ok_and(|plan| self.conditions.hold(&plan));
         self.statuses.as_ref().is_none_or(|all| all.contains(&plan.status))
             && (!self.with_failures || has_failed(plan))
+            && self.agent_type.as_ref().is_none_or(|agent_type| plan.agent_types.contains(agent_type))
+            && self.parent.as_ref().is_none_or(|parent| plan.parent.as_ref() == Some(parent))
+            && !(self.is_outermost && plan.parent.is_some())
             && (self.conditions.is_empty() || holds())
+    }
+
+    /// Whether it may pass over plans, so that many would have to be looked at.
+    fn is_selective(&self) -> bool {
+        let Self { statuses, with_failures, search, conditions, agent_type, parent, is_outermost, .. } = self;
+        let has_text = search.is_some() || agent_type.is_some() || parent.is_some();
+        statuses.is_some() || *with_failures || *is_outermost || has_text || !conditions.is_empty()
     }
 }
 
@@ -147,6 +196,69 @@ pub(super) fn has_failed(plan: &PlanSummary) -> bool {
 /// At most `limit` plans that the caller sees, after a cursor, last changed first, and the cursor of the next ones. The
 /// number of plans that are looked at is bounded, so there may be fewer and still a next cursor.
 pub(super) async fn find_plans(
+    api: &Api,
+    principal: &Principal,
+    filter: &PlanFilter,
+    cursor: Option<ListCursor>,
+    limit: usize,
+) -> Result<(Vec<PlanSummary>, Option<String>), ApiError> {
+    if filter.is_selective() {
+        let census = api.census.current(api, filter.search.is_some()).await?;
+        if cursor.as_ref().is_none_or(|cursor| cursor.changed_ms > census.known_after_ms.saturating_add(1)) {
+            return find_known(api, principal, filter, cursor, limit, &census).await;
+        }
+    }
+    scan_plans(api, principal, filter, cursor, limit).await
+}
+
+/// The same among the plans that are known; the next cursor may lead to those that are not.
+async fn find_known(
+    api: &Api,
+    principal: &Principal,
+    filter: &PlanFilter,
+    cursor: Option<ListCursor>,
+    limit: usize,
+    census: &CensusResult,
+) -> Result<(Vec<PlanSummary>, Option<String>), ApiError> {
+    let before_ms = filter.changed_before_ms.unwrap_or(u64::MAX);
+    let mut found = Vec::new();
+    for (plan, entry) in census.plans.iter() {
+        let changed_ms = entry.changed_ms;
+        let is_after = || cursor.as_ref().is_none_or(|after| (changed_ms, plan) < (after.changed_ms, &after.plan));
+        let is_known = changed_ms > census.known_after_ms && changed_ms < before_ms;
+        if !is_known || !is_after() || !principal.may_see(&entry.summary.namespace) || !filter.fits(&entry.summary) {
+            continue;
+        }
+        let is_found = match (&filter.search, &entry.goal) {
+            (None, _) => true,
+            (Some(search), Some(goal)) => search.fits(&entry.summary, goal),
+            (Some(search), None) => search.finds(api.scheduler.plans.as_ref(), &entry.summary).await?,
+        };
+        if is_found {
+            found.push((changed_ms, plan, entry));
+        }
+    }
+    found.sort_unstable_by(|(a, plan, _), (b, other, _)| (b, other).cmp(&(a, plan)));
+    let is_last = found.len() <= limit;
+    found.truncate(limit);
+    let unknown = ListCursor { changed_ms: census.known_after_ms.saturating_add(1), plan: PlanId::from("") };
+    let last = found.last().map(|(changed_ms, plan, _)| ListCursor { changed_ms: *changed_ms, plan: (*plan).clone() });
+    let next = if is_last { census.is_partial.then_some(unknown) } else { last };
+    let mut items: Vec<PlanSummary> = found.iter().map(|(.., entry)| (*entry.summary).clone()).collect();
+    if filter.is_outermost || filter.parent.is_some() {
+        let mut inside: HashMap<&PlanId, u32> = HashMap::new();
+        for parent in census.plans.values().filter_map(|entry| entry.summary.parent.as_ref()) {
+            *inside.entry(parent).or_default() += 1;
+        }
+        for plan in &mut items {
+            plan.plans_inside = inside.get(&plan.plan_id).copied().unwrap_or_default();
+        }
+    }
+    Ok((items, next.map(|next| next.write())))
+}
+
+/// The same by reading the index, plan after plan.
+async fn scan_plans(
     api: &Api,
     principal: &Principal,
     filter: &PlanFilter,

@@ -2,6 +2,7 @@
 
 use goalmill_broker::BrokerError;
 use goalmill_common::event::{Event, PlanEvent};
+use goalmill_common::id::PlanId;
 use goalmill_common::view::PlanSummary;
 
 use super::response::shown;
@@ -28,22 +29,28 @@ impl PlanSearch {
 
     /// Whether the plan has all words. The goal is read only if its name does not have them.
     pub(super) async fn finds(&self, plans: &dyn PlanReader, plan: &PlanSummary) -> Result<bool, BrokerError> {
-        let name = format!("{} {}", plan.plan_id, plan.name).to_lowercase();
-        if self.is_in(&name) {
-            return Ok(true);
-        }
-        let first = plans.log(&plan.plan_id, 0, 1).await?;
-        let records = first.first().and_then(|entry| event_log::parse_records(entry).ok()).unwrap_or_default();
-        let goal = records.iter().find_map(|record| match &record.event {
-            Event::Plan(PlanEvent::GoalAccepted(accepted)) => Some(accepted.goal.description.to_lowercase()),
-            Event::Plan(_) | Event::Step { .. } => None,
-        });
-        Ok(goal.is_some_and(|goal| self.is_in(&format!("{name} {goal}"))))
+        Ok(self.fits(plan, "") || self.fits(plan, &read_goal(plans, &plan.plan_id).await?))
+    }
+
+    /// The same with a goal that is known, in lower case.
+    pub(super) fn fits(&self, plan: &PlanSummary, goal: &str) -> bool {
+        self.is_in(&format!("{} {} {goal}", plan.plan_id, plan.name.to_lowercase()))
     }
 
     fn is_in(&self, text: &str) -> bool {
         self.0.iter().all(|word| text.contains(word))
     }
+}
+
+/// The description of the goal of a plan, in lower case; empty if there is none.
+pub(super) async fn read_goal(plans: &dyn PlanReader, plan: &PlanId) -> Result<String, BrokerError> {
+    let first = plans.log(plan, 0, 1).await?;
+    let records = first.first().and_then(|entry| event_log::parse_records(entry).ok()).unwrap_or_default();
+    let goal = records.iter().find_map(|record| match &record.event {
+        Event::Plan(PlanEvent::GoalAccepted(accepted)) => Some(accepted.goal.description.to_lowercase()),
+        Event::Plan(_) | Event::Step { .. } => None,
+    });
+    Ok(goal.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -89,3 +89,32 @@ async fn pages_neither_skip_nor_repeat_plans_over_redis() -> Result<()> {
     let server = RedisServer::start().await?;
     pages_meet_without_gap(Installation::over(&server).await?).await
 }
+
+/// Plans of a filtered list come from memory: what changed a moment ago must be in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn filtered_lists_are_of_now_and_know_plans_inside_plans() -> Result<()> {
+    let server = RedisServer::start().await?;
+    let it = Installation::over(&server).await?;
+    let inner = json!({"steps": [step("say", "nobody", &[], json!({}))]});
+    let outer =
+        it.submit(&json!({"name": "Around", "steps": [{"id": "whole", "kind": "plan", "plan": inner}]})).await?;
+    let inside = async || collect(&it, &format!("parent={outer}")).await.expect("the list is there");
+    until(SOON, async || inside().await.len() == 1).await;
+    assert_eq!(collect(&it, "outermost=true").await?, [outer.to_string()]);
+    let page = it.get("/v1/plans?outermost=true").await?;
+    assert_eq!((&page["items"][0]["plans_inside"], &page["items"][0]["parent"]), (&json!(1), &Value::Null));
+    assert_eq!(it.get(&format!("/v1/plans?parent={outer}")).await?["items"][0]["parent"], outer.as_str());
+    assert_eq!(collect(&it, "agent_type=nobody").await?, inside().await);
+    assert_eq!(collect(&it, "agent_type=somebody").await?, Vec::<String>::new());
+    for (n, word) in ["alphabet", "betting", "gamma-ray"].into_iter().enumerate() {
+        let named = json!({"name": format!("The words of {word}"), "steps": [step("a", "nobody", &[], json!({}))]});
+        let id = it.submit(&named).await?.to_string();
+        assert_eq!(collect(&it, &format!("q=WORDS+{word}")).await?, [id.clone()], "a new plan is found at once");
+        assert!(collect(&it, "status=running").await?.contains(&id));
+        it.post(&format!("/v1/plans/{id}:cancel"), &json!({})).await?;
+        assert!(!collect(&it, "status=running").await?.contains(&id), "the plan has ended");
+        assert_eq!(collect(&it, "status=cancelled").await?.len(), n + 1);
+    }
+    it.stop().await;
+    Ok(())
+}

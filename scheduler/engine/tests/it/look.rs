@@ -35,7 +35,12 @@ fn the_summary_in_redis_says_once_what_never_changes() {
         world.state.summary_fields(shown).into_iter().map(|(name, _)| name).collect()
     };
     let first = names(&world, None);
-    assert!(first.contains(&"created") && first.contains(&"name") && !first.contains(&"finished"));
+    assert!(
+        first.contains(&"created")
+            && first.contains(&"name")
+            && first.contains(&"agents")
+            && !first.contains(&"finished")
+    );
     let shown = world.state.shown();
     assert_eq!(names(&world, Some(&shown)), [""; 0]);
     world.dispatch("a");

@@ -215,7 +215,7 @@ impl Operation {
             responses.insert("200".into(), done);
         }
         if self.headers.contains(&"If-None-Match") {
-            let tag = json!({"ETag": {"description": "Names this state of the plan", "schema": {"type": "string"}}});
+            let tag = json!({"ETag": {"description": "Names this state of the plan, or of the list", "schema": {"type": "string"}}});
             responses["200"]["headers"] = tag.clone();
             let same = json!({"description": "The client has the newest state", "headers": tag});
             responses.insert("304".into(), same);

@@ -284,6 +284,7 @@ fn looks() -> Vec<Operation> {
     vec![
         get("/v1/plans", "listPlans", "Lists plans, last changed first", plan_list::list)
             .query::<plan_list::ListQuery>()
+            .headers(&["If-None-Match"])
             .gives::<Page<PlanSummary>>(),
         get("/v1/plans/{id}", "getPlan", "The plan with its steps", plans::get)
             .query::<plans::PlanViewQuery>()
@@ -354,6 +355,7 @@ fn looks() -> Vec<Operation> {
             overview::get,
         )
         .query::<overview::OverviewQuery>()
+        .headers(&["If-None-Match"])
         .gives::<Overview>(),
         get(
             "/v1/stats",
