@@ -1,9 +1,10 @@
 // Dialogs of actions: what happens, why, and the commands that do the same.
 
-import { h, openDialog } from "./dom.js";
+import { find, h, openDialog } from "./dom.js";
 import { can, planPath, post } from "./api.js";
 import { draft, keep } from "./drafts.js";
-import { app, button, commands, curl, field, icon, isStale, problem } from "./parts.js";
+import { FieldErrors, readSchema, schemaFields } from "./forms.js";
+import { app, button, commands, curl, field, icon, isStale, problem, prose } from "./parts.js";
 import { capital, exact, parseTime, quote } from "./format.js";
 import { isFinal } from "./replay.js";
 
@@ -12,7 +13,8 @@ let open = null;
 /**
  * Asks before an action.
  *
- * - `fields`: `[{name, label, type, value, hint, options}]`; their values go to `request` and `cli`.
+ * - `fields`: `[{name, label, type, value, hint, options}]`, or those of `schemaFields`; their values go to `request` and `cli`.
+ * - `perform(values)`: in place of one request.
  * - `request(values)`: `{method, path, body}`; `cli(values)`: the command.
  */
 export function ask(action) {
@@ -20,7 +22,7 @@ export function ask(action) {
   let name = "";
   try { name = `dialog ${action.request(values).path}`; } catch { /* not complete yet */ }
   name ||= `dialog ${location.hash} ${action.title} ${action.text}`;
-  open = { action, values: { ...values, ...draft(name) }, name, refusal: null, isBusy: false };
+  open = { action, values: { ...values, ...draft(name) }, name, refusal: null, wrong: {}, isBusy: false };
   app.render();
 }
 
@@ -35,31 +37,51 @@ async function run(event) {
   const own = open;
   if (own.isBusy) return;
   let request;
+  own.wrong = Object.fromEntries((own.action.fields || []).filter((one) => one.required && !String(own.values[one.name]).trim()).map((one) => [one.name, one.options ? "Choose one." : "Fill this in."]));
+  own.refusal = null;
   try { request = own.action.request(own.values); } catch (error) {
-    own.refusal = { status: 400, title: "Not complete", message: error.message, errors: [] };
-    return app.render();
+    if (error instanceof FieldErrors) Object.assign(own.wrong, error.fields);
+    else own.refusal = { status: 400, title: "Not complete", message: error.message, errors: [] };
   }
+  if (!request || Object.keys(own.wrong).length) return showWrong(own);
   own.isBusy = true;
   app.render();
   try {
-    const answer = await post(request.path, request.body, request.headers);
+    const answer = own.action.perform ? own.action.perform(own.values) : await post(request.path, request.body, request.headers);
     if (open === own) closeDialog();
-    app.announce(`${own.action.title}: done`);
+    if (!own.action.perform) app.announce(`${own.action.title}: done`);
     if (own.action.then) own.action.then(answer);
   } catch (refusal) {
     own.refusal = refusal;
     own.isBusy = false;
-    app.render();
+    takeIssues(own);
+    showWrong(own);
   }
 }
 
+/** What the scheduler refuses is shown at the field that it is about. */
+function takeIssues(own) {
+  const { errors } = own.refusal;
+  for (const one of own.action.fields || []) {
+    const issue = one.pointer && errors.find(({ pointer }) => pointer === one.pointer || pointer.startsWith(`${one.pointer}/`));
+    if (issue) own.wrong[one.name] = capital(issue.detail);
+  }
+}
+
+/** The focus goes to the first field that is wrong. */
+function showWrong(own) {
+  app.render();
+  const first = (own.action.fields || []).find((one) => own.wrong[one.name]);
+  if (first) requestAnimationFrame(() => requestAnimationFrame(() => find(`dialog [name="${CSS.escape(first.name)}"]`)?.focus()));
+}
+
 function control(own, one) {
-  const set = (event) => { own.values[one.name] = event.target.value; keep(own.name, own.values); app.render(); };
-  const props = { name: one.name, value: own.values[one.name], oninput: set, required: one.required };
+  const set = (event) => { own.values[one.name] = event.target.value; delete own.wrong[one.name]; keep(own.name, own.values); app.render(); };
+  const props = { name: one.name, value: own.values[one.name], oninput: set, "aria-required": one.required ? "true" : undefined, "aria-invalid": own.wrong[one.name] ? "true" : undefined };
   // Nothing is chosen before a person chooses.
-  if (one.options) return h("select", { ...props, required: !one.isOptional, onchange: set }, ["", ...one.options].map((option) => h("option", { key: option, value: option, selected: option === own.values[one.name], disabled: !option && !one.isOptional }, option || (one.isOptional ? "–" : "Choose …"))));
+  if (one.options) return h("select", { ...props, onchange: set }, ["", ...one.options].map((option) => h("option", { key: option, value: option, selected: option === own.values[one.name], disabled: !option && !one.isOptional }, option || (one.isOptional ? "–" : "Choose …"))));
   if (one.type === "text") return h("textarea", { ...props, rows: one.rows || 3, spellcheck: one.code ? "false" : "true", class: one.code ? "code-area" : "" });
-  return h("input", { ...props, type: one.type || "text", step: one.type === "number" ? "any" : undefined, autocomplete: "off" });
+  return h("input", { ...props, type: one.type || "text", step: one.type === "number" ? (one.isWhole ? "1" : "any") : undefined, min: one.min, max: one.max, autocomplete: "off" });
 }
 
 /** The dialog that is open, if there is one. */
@@ -70,12 +92,13 @@ export function dialog() {
   try { request = action.request(values); } catch { /* not complete yet */ }
   const cancelled = (event) => { event.preventDefault(); closeDialog(); };
   return h("dialog", { class: "dialog", key: "dialog", "aria-labelledby": "dialog-title", ref: (el) => queueMicrotask(() => openDialog(el)), oncancel: cancelled },
-    h("form", { onsubmit: run },
+    h("form", { onsubmit: run, novalidate: true },
       h("header", null, h("h2", { id: "dialog-title" }, action.title), button({ class: "quiet icon-button", "aria-label": "Close", onclick: closeDialog }, icon("close"))),
-      action.text && h("p", null, action.text),
-      (action.fields || []).map((one) => field(one.label, control(open, one), one.hint)),
+      action.text && h("p", null, prose(action.text)),
+      action.note && h("p", { class: "dim" }, action.note),
+      (action.fields || []).map((one) => field(one.label, control(open, one), one.hint, open.wrong[one.name])),
       problem(open.refusal && { ...open.refusal, message: open.refusal.message, title: open.refusal.title && `${action.title}: refused` }),
-      commands(action.cli && action.cli(values), request.path && curl("POST", request.path, request.body)),
+      commands(action.cli?.(values), request.path && curl("POST", request.path, request.body)),
       h("footer", null,
         button({ onclick: closeDialog }, "Close"),
         h("button", { type: "submit", class: action.isDangerous ? "danger" : "primary", disabled: open.isBusy || isStale() }, open.isBusy ? "Sending …" : action.verb || action.title))));
@@ -83,7 +106,7 @@ export function dialog() {
 
 export const isDialogOpen = () => open !== null;
 
-const reasonField = { name: "reason", label: "Reason", hint: "Recorded in the log; may be empty" };
+export const reasonField = { name: "reason", label: "Reason", hint: "Recorded in the log; may be empty" };
 export const because = (values) => (values.reason ? { reason: values.reason } : {});
 export const reasonFlag = (values) => (values.reason ? ` --reason ${quote(values.reason)}` : "");
 
@@ -132,7 +155,7 @@ export function fork(id, then, step, inputs) {
       return { path: `${planPath(id)}:fork`, body: { ...(step ? { step } : {}), ...given, ...because(values) } };
     },
     cli: (values) => `goalmill plan fork ${id}${step ? ` --step ${step}` : ""}${reasonFlag(values)}`,
-    then: (answer) => { if (answer && answer.plan_id) app.go(`#/plans/${answer.plan_id}`); else if (then) then(); },
+    then: (answer) => { if (answer?.plan_id) app.go(`#/plans/${answer.plan_id}`); else if (then) then(); },
   };
 }
 
@@ -167,30 +190,32 @@ export const withoutDecision = (decision, what) => OUTCOMES[what][decision.defau
 
 export function answerQuestion(id, question, isStep, then) {
   const schema = question.schema || {};
-  const text = (value) => (value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value));
-  const choices = Array.isArray(schema.enum) ? schema.enum : schema.type === "boolean" ? [true, false] : null;
-  const kind = choices ? { options: choices.map(text), value: text(question.default) } : { value: text(question.default), type: schema.type === "object" || schema.type === "array" ? "text" : "text-line" };
-  const parse = (given) => {
-    if (choices && !kind.options.includes(given)) throw new Error("choose an answer");
-    if (choices) return choices[kind.options.indexOf(given)];
-    if (schema.type === "string") return given;
-    try { return JSON.parse(given); } catch { if (schema.type) throw new Error(`the answer must be JSON of the type ${schema.type}`); return given; }
-  };
+  const answer = (values) => readSchema(schema, "answer", values);
+  const note = question.due_at ? `${capital(withoutAnswer(question, isStep))} without an answer until ${exact(parseTime(question.due_at))}.` : "";
   return {
-    title: "Answer", text: question.question, verb: "Send the answer", then,
-    fields: [{ name: "answer", label: "Answer", hint: [schema.type ? `Type: ${schema.type}.` : "A text, or JSON.", question.due_at ? `${capital(withoutAnswer(question, isStep))} without an answer until ${exact(parseTime(question.due_at))}.` : ""].join(" "), ...kind }, reasonField],
-    request: (values) => ({ path: isStep ? `${planPath(id)}/steps/${encodeURIComponent(question.id)}:answer` : `${planPath(id)}/questions/${encodeURIComponent(question.id)}:answer`, body: { answer: parse(values.answer), ...because(values) } }),
-    cli: (values) => `goalmill ${isStep ? "step" : "plan"} answer ${id} ${question.id} ${quote(values.answer)}${reasonFlag(values)}`,
+    title: "Answer", text: question.question, note, verb: "Send the answer", then,
+    fields: [...schemaFields(schema, { name: "answer", label: "Answer", pointer: "/answer", given: question.default }), reasonField],
+    request: (values) => ({ path: isStep ? `${planPath(id)}/steps/${encodeURIComponent(question.id)}:answer` : `${planPath(id)}/questions/${encodeURIComponent(question.id)}:answer`, body: { answer: answer(values), ...because(values) } }),
+    cli: (values) => `goalmill ${isStep ? "step" : "plan"} answer ${id} ${question.id} ${shellValue(() => answer(values))}${reasonFlag(values)}`,
   };
 }
 
+/** A value for a shell, or what stands for it while it is not complete. */
+function shellValue(read) {
+  try { const value = read(); return quote(typeof value === "string" ? value : JSON.stringify(value ?? null)); } catch { return "…"; }
+}
+
 /** Sends the event that a step waits for. */
-const sendEvent = (plan, { event, key, schema }, then) => ({
-  title: "Send the event", text: `The step completes with the data of ${event}.`, key: "send-event", then, isPrimary: true,
-  fields: [{ name: "data", label: "Data (JSON)", type: "text", code: true, value: "{}", hint: schema ? `Schema: ${JSON.stringify(schema)}` : "" }],
-  request: (values) => ({ path: `${planPath(plan)}/events`, body: { name: event, key: key || "", data: JSON.parse(values.data) } }),
-  cli: (values) => `goalmill event send ${event} --plan ${plan}${key ? ` --key ${quote(key)}` : ""} --data ${quote(values.data)}`,
-});
+export function sendEvent(plan, { event, key, schema }, then) {
+  const form = schema || { type: "object", default: {} };
+  const data = (values) => readSchema(form, "data", values);
+  return {
+    title: "Send the event", text: `The step completes with the data of ${event}.`, key: "send-event", then, isPrimary: true,
+    fields: schemaFields(form, { name: "data", label: "Data", pointer: "/data" }),
+    request: (values) => ({ path: `${planPath(plan)}/events`, body: { name: event, key: key || "", data: data(values) } }),
+    cli: (values) => `goalmill event send ${event} --plan ${plan}${key ? ` --key ${quote(key)}` : ""} --data ${shellValue(() => data(values))}`,
+  };
+}
 
 /** The actions on a step that its status and the roles allow. */
 export function stepActions(plan, step, isOver, inputs, then) {

@@ -29,7 +29,7 @@ const namespaceHeaders = (path) => (session.selected && session.namespace === EV
 /** Remembers the namespaces of plans, for the choice among them. */
 function noteNamespaces(value) {
   if (!value || session.namespaces.size >= 500) return;
-  for (const one of Array.isArray(value.items) ? value.items : [value]) if (one && one.plan_id && one.counts) session.namespaces.add(one.namespace || "default");
+  for (const one of Array.isArray(value.items) ? value.items : [value]) if (one?.plan_id && one.counts) session.namespaces.add(one.namespace || "default");
 }
 
 /** Whether the scheduler answers and can work, or why not; screens keep what they show while it cannot. */
@@ -75,6 +75,16 @@ export const isOutage = (refusal) => refusal.status === 0 || (!link.isUp && refu
 /** What is read now and then is read now. */
 function wake() { document.dispatchEvent(new Event("visibilitychange")); }
 
+/** Answers that the scheduler gave a tag, so that it need not send them again; the newest last. */
+const copies = new Map();
+const COPIES_MAX = 20;
+
+function keepCopy(key, tag, value) {
+  copies.delete(key);
+  copies.set(key, { tag, value });
+  if (copies.size > COPIES_MAX) copies.delete(copies.keys().next().value);
+}
+
 /** Relative to the page, which may be served below a path. */
 const fetchPath = (path) => path.replace(/^\//, "");
 
@@ -82,6 +92,9 @@ async function send(method, path, body, headers) {
   const own = { Accept: "application/json", ...namespaceHeaders(path), ...headers };
   if (body !== undefined && !own["Content-Type"]) own["Content-Type"] = "application/json";
   if (method !== "GET" && session.csrf) own["X-CSRF-Token"] = session.csrf;
+  const key = method === "GET" ? `${session.selected} ${path}` : "";
+  const copy = copies.get(key);
+  if (copy) own["If-None-Match"] = copy.tag;
   let response;
   try {
     response = await fetch(fetchPath(path), {
@@ -93,10 +106,15 @@ async function send(method, path, body, headers) {
     throw link.cause;
   }
   if (link.cause?.status === 0) setLink(null);
+  if (response.status === 304 && copy) {
+    keepCopy(key, copy.tag, copy.value);
+    return copy.value;
+  }
   if (response.ok) {
     const text = await response.text();
     const value = text ? JSON.parse(text) : null;
     noteNamespaces(value);
+    if (key && response.headers.get("ETag")) keepCopy(key, response.headers.get("ETag"), value);
     return value;
   }
   if (response.status > 501) await askReady();
@@ -120,6 +138,7 @@ export const post = (path, body, headers) => send("POST", path, body === undefin
 const ALL_ROLES = ["viewer", "submitter", "approver", "operator", "admin"];
 
 function takeSession(answer) {
+  copies.clear();
   Object.assign(session, { state: "in", csrf: "", authentication: "", namespace: "", actor: "", namespaces: new Set() }, answer);
   if (session.namespace !== EVERY_NAMESPACE) session.selected = "";
   session.roles = Array.isArray(answer.roles) ? answer.roles.map(String) : ALL_ROLES;
@@ -159,6 +178,12 @@ export const canShared = (role) => can(role) && session.namespace === EVERY_NAME
 /** Whether the signed-in person may read plans. */
 export const canRead = () => can("viewer", "submitter", "approver", "operator");
 
+/** After so long without a hand on the page, what does not change is read less often. */
+const IDLE_MS = 60_000;
+const IDLE_TIMES = 4;
+let touchedMs = Date.now();
+for (const type of ["pointermove", "pointerdown", "keydown", "wheel"]) document.addEventListener(type, () => { if (Date.now() - touchedMs > IDLE_MS) wake(); touchedMs = Date.now(); }, { passive: true, capture: true });
+
 /**
  * Reads `path` now and then while the tab is visible.
  *
@@ -169,7 +194,7 @@ export const canRead = () => can("viewer", "submitter", "approver", "operator");
  */
 export function poll(path, ms, onUpdate) {
   const state = { value: null, refusal: null, isLoading: true, text: "" };
-  let timer = 0, isClosed = false, round = 0;
+  let timer = 0, isClosed = false, round = 0, changedMs = 0;
   const read = async () => {
     clearTimeout(timer);
     const own = ++round;
@@ -180,6 +205,7 @@ export function poll(path, ms, onUpdate) {
       const text = JSON.stringify(value);
       const isSame = text === state.text && !state.refusal && !state.isLoading;
       Object.assign(state, { value: isSame ? state.value : value, refusal: null, isLoading: false, text });
+      if (!isSame) changedMs = Date.now();
       if (!isSame) onUpdate();
     } catch (refusal) {
       if (isClosed || own !== round) return;
@@ -189,7 +215,8 @@ export function poll(path, ms, onUpdate) {
     schedule();
   };
   const schedule = () => {
-    const wait = typeof ms === "function" ? ms() : ms;
+    const isIdle = Date.now() - Math.max(touchedMs, changedMs) > IDLE_MS;
+    const wait = (typeof ms === "function" ? ms() : ms) * (isIdle ? IDLE_TIMES : 1);
     if (mayRead() && wait) timer = setTimeout(read, link.isUp ? wait : Math.min(10_000, wait * 2));
   };
   const mayRead = () => !isClosed && !document.hidden && session.state === "in" && state.refusal?.status !== 403;

@@ -1,11 +1,11 @@
 // The frame: addresses, navigation, sign-in, theme, keyboard.
 
-import { h, openDialog, patch, visible } from "./dom.js";
+import { find, findAll, h, openDialog, patch, visible } from "./dom.js";
 import { canRead, EVERY_NAMESPACE, get, isNamespace, link, loadSession, onChange, selectNamespace, session, signIn, signOut } from "./api.js";
 import { closeDialog, dialog, isDialogOpen } from "./actions.js";
 import { forgetAll, restore } from "./drafts.js";
 import { app, button, commands, curl, dim, empty, field, icon, pageHead, skeleton } from "./parts.js";
-import { capital, duration } from "./format.js";
+import { capital, duration, isUtcShown, showUtc, zone } from "./format.js";
 import { inbox, plansScreen } from "./plans.js";
 import { planScreen } from "./plan.js";
 import { approvalScreen, approvalsScreen } from "./approvals.js";
@@ -14,17 +14,18 @@ import { agentsScreen, deadLettersScreen, queuesScreen, statsScreen, workersScre
 import { historyScreen, logsScreen } from "./logs.js";
 import { compareScreen } from "./compare.js";
 import { storedScreen } from "./stored.js";
+import { waitsScreen } from "./waits.js";
 
 const NAVIGATION = [[
-  ["plans", "Plans", "plans", "g p"], ["approvals", "Approvals", "approvals", "g a"], ["playground", "Playground", "playground", "g n"], ["stored", "Stored plans", "stored", "g l"], ["compare", "Compare", "compare", "g c"], ["history", "History", "history", "g h"],
+  ["plans", "Plans", "plans", "g p"], ["approvals", "Approvals", "approvals", "g a"], ["waits", "Waits", "waits", "g i"], ["playground", "Playground", "playground", "g n"], ["stored", "Stored plans", "stored", "g l"], ["compare", "Compare", "compare", "g c"], ["history", "History", "history", "g h"],
 ], [
   ["agents", "Agents", "agents", "g t"], ["workers", "Workers", "workers", "g w"], ["queues", "Queues", "queues", "g q"], ["dead-letters", "Dead letters", "dead", "g d"], ["events", "Events", "events", "g e"], ["stats", "Statistics", "stats", "g s"],
 ]];
 
 const SCREENS = {
   plans: (route, kept) => (route.path[1] ? planScreen(route) : plansScreen(kept)),
-  approvals: (route) => (route.path[1] ? approvalScreen(route) : approvalsScreen(route)),
-  playground: playgroundScreen, stored: storedScreen, compare: compareScreen, history: historyScreen, agents: agentsScreen, workers: workersScreen, queues: queuesScreen, "dead-letters": deadLettersScreen, events: logsScreen, stats: statsScreen,
+  approvals: (route) => (route.path[1] ? approvalScreen(route) : approvalsScreen()),
+  playground: playgroundScreen, stored: storedScreen, compare: compareScreen, history: historyScreen, agents: agentsScreen, workers: workersScreen, queues: queuesScreen, "dead-letters": deadLettersScreen, events: logsScreen, waits: waitsScreen, stats: statsScreen,
 };
 
 const own = { screen: null, key: "", query: "", entry: 0, kept: new Map(), owner: "", waiting: null, isMenuOpen: false, isHelpOpen: false, message: "", prefix: "", token: "", signInRefusal: null, isSigningIn: false, provider: undefined };
@@ -99,7 +100,7 @@ function placeOfEntry() {
 /** Shows the screen as it was left. */
 function restorePlace({ scroll, focus }) {
   window.scrollTo(0, scroll);
-  const row = focus && [...document.querySelectorAll("main a")].find((one) => one.getAttribute("href") === focus);
+  const row = focus && findAll("main a").find((one) => one.getAttribute("href") === focus);
   (row || document.getElementById("title"))?.focus({ preventScroll: true });
 }
 
@@ -116,7 +117,8 @@ function openRoute() {
     own.screen.follow(place?.data);
     if (place) afterDrawing(() => restorePlace(place));
   } else if (session.state === "in" && (isOther || own.query !== query)) {
-    if (own.screen && own.screen.close) own.screen.close();
+    if (own.screen?.close) own.screen.close();
+    if (isOther) closeDialog();
     own.key = key;
     const make = SCREENS[app.route.path[0]];
     own.screen = make ? make(app.route, place?.data) : { title: () => "Not found", view: () => [pageHead("Not found"), empty("There is nothing here", "The address is not one of this page.", h("a", { class: "button", href: "#/plans" }, "All plans"))] };
@@ -145,7 +147,7 @@ Object.assign(app, {
 });
 
 function draw() {
-  document.title = visible(`${own.waiting && own.waiting.count() ? `(${own.waiting.count()}) ` : ""}${session.state === "in" && own.screen && own.screen.title ? own.screen.title() : "Sign in"} · Goalmill`);
+  document.title = visible(`${own.waiting?.count() ? `(${own.waiting.count()}) ` : ""}${session.state === "in" && own.screen && own.screen.title ? own.screen.title() : "Sign in"} · Goalmill`);
   nodes = patch(document.getElementById("app"), nodes, frame());
 }
 
@@ -192,6 +194,7 @@ function footer() {
     session.actor && session.authentication !== "none" ? h("div", { class: "who" }, h("span", { class: "cut", title: session.roles.join(", ") }, session.actor), session.namespace && session.namespace !== EVERY_NAMESPACE ? dim(session.namespace) : null, button({ class: "quiet small", onclick: () => signOut().catch((refusal) => app.announce(refusal.message)) }, "Sign out")) : null,
     namespaces(),
     themes(),
+    button({ class: "quiet small", "aria-pressed": String(isUtcShown()), title: isUtcShown() ? "Times are those of UTC; press for those of this place" : "Times are those of this place; press for UTC", onclick: () => { showUtc(!isUtcShown()); own.key = ""; openRoute(); } }, `Times: ${zone(app.now)}`),
     button({ class: "quiet small", onclick: () => { own.isHelpOpen = true; app.render(); } }, "Keys", h("kbd", null, "?")));
 }
 
@@ -225,7 +228,7 @@ const SIGN_IN_FAILURES = {
 function loadProvider() {
   if (own.provider !== undefined) return;
   own.provider = null;
-  get("/v1/session/methods").then((methods) => { own.provider = (methods && methods.provider) || null; app.render(); }).catch(() => { own.provider = undefined; });
+  get("/v1/session/methods").then((methods) => { own.provider = methods?.provider || null; app.render(); }).catch(() => { own.provider = undefined; });
 }
 
 function providerView() {
@@ -252,7 +255,7 @@ function signInView() {
     commands("", curl("POST", "/v1/session", { token: "…" }))));
 }
 
-const KEYS = [["g then p a n l c h", "Plans, approvals, new, stored plans, compare, history"], ["g then t w q d e s", "Agents, workers, queues, dead letters, events, statistics"], ["/", "Search or filter"], ["j k", "Next and previous row or step"], ["Enter", "Open"], ["Esc", "Close"], ["f", "Plan: first failure"], ["t", "Plan: between graph and timeline"], ["p", "Plan: pause live updates"], ["[ ]", "Plan: one event back, forth"], ["arrows", "Graph: follow edges"], ["?", "This list"]];
+const KEYS = [["g then p a i n l c h", "Plans, approvals, waits, new, stored plans, compare, history"], ["g then t w q d e s", "Agents, workers, queues, dead letters, events, statistics"], ["/", "Search or filter"], ["j k", "Next and previous row or step"], ["Enter", "Open"], ["Esc", "Close"], ["f", "Plan: first failure"], ["t", "Plan: between graph and timeline"], ["p", "Plan: pause live updates"], ["[ ]", "Plan: one event back, forth"], ["arrows", "Graph: follow edges"], ["?", "This list"]];
 
 const areKeysOn = () => { try { return localStorage.getItem("goalmill.keys") !== "off"; } catch { return true; } };
 
@@ -268,7 +271,7 @@ function help() {
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || isDialogOpen() || own.isHelpOpen || session.state !== "in") return;
   const target = event.target;
-  const isTyping = target.closest && target.closest("input:not([type=range]), textarea, select, [contenteditable]");
+  const isTyping = target.closest?.("input:not([type=range]), textarea, select, [contenteditable]");
   if (isTyping) { if (event.key === "Escape") target.blur(); return; }
   if (event.key.length === 1 && !areKeysOn() && event.key !== "?") return;
   if (own.prefix === "g") {
@@ -280,7 +283,7 @@ function onKey(event) {
   if (event.key === "g") { own.prefix = "g"; setTimeout(() => { own.prefix = ""; }, 1_500); return; }
   if (event.key === "?") { event.preventDefault(); own.isHelpOpen = true; return app.render(); }
   if (event.key === "/") { event.preventDefault(); return focusSearch(); }
-  if (own.screen && own.screen.keys && own.screen.keys(event)) { if (event.key !== "Enter") event.preventDefault(); return; }
+  if (own.screen?.keys?.(event)) { if (event.key !== "Enter") event.preventDefault(); return; }
   if (event.key === "j" || event.key === "k") moveRow(event.key === "j" ? 1 : -1);
 }
 
@@ -288,13 +291,13 @@ function onKey(event) {
 function focusSearch() {
   own.screen?.showSearch?.();
   app.render();
-  afterDrawing(() => document.querySelector("main input[type=search], main textarea")?.focus());
+  afterDrawing(() => find("main input[type=search], main textarea")?.focus());
 }
 
 /** Forgets what a person saw and typed. */
 function leave() {
   if (own.waiting) own.waiting.close();
-  if (own.screen && own.screen.close) own.screen.close();
+  if (own.screen?.close) own.screen.close();
   if (own.owner) forgetAll();
   closeDialog();
   own.kept.clear();
@@ -303,7 +306,7 @@ function leave() {
 
 /** Moves the focus among the rows of the screen's list. */
 function moveRow(by) {
-  const rows = [...document.querySelectorAll("main tbody th a, main tbody th button, main .cards > li a")];
+  const rows = findAll("main tbody th a, main tbody th button, main .cards > li a");
   if (!rows.length) return;
   const at = rows.indexOf(document.activeElement);
   rows[Math.max(0, Math.min(rows.length - 1, at + by))].focus();

@@ -22,7 +22,7 @@ async function loadSide(name) {
   const [view, document, layout] = await Promise.all([get(base), get(`${base}/graph${at}`), get(`${base}/layout${at}`)]);
   const isPast = revision !== null && revision !== view.revision;
   const states = new Map(view.steps.map((step) => [step.id, step]));
-  const steps = new Map(document.steps.map((step) => [step.id, { definition: step, status: isPast ? "pending" : (states.get(step.id) || {}).status || "pending", state: isPast ? null : states.get(step.id), attempts: [] }]));
+  const steps = new Map(document.steps.map((step) => [step.id, { definition: step, status: isPast ? "pending" : states.get(step.id)?.status || "pending", state: isPast ? null : states.get(step.id), attempts: [] }]));
   return { name, plan, revision, view, layout, steps, isPast };
 }
 

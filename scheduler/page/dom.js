@@ -9,6 +9,20 @@ const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f
 /** A text as people see it: hidden characters as in JSON (`\u202e`), so that no name looks like another. */
 export const visible = (text) => (/^[\n\t -~]*$/.test(text) ? text : text.replace(HIDDEN, (found) => [...Array(found.length)].map((_, i) => `\\u${found.charCodeAt(i).toString(16).padStart(4, "0")}`).join("")));
 
+/**
+ * The element that fits, whatever its kind.
+ *
+ * @param {string} selector
+ * @returns {any}
+ */
+export const find = (selector) => document.querySelector(selector);
+
+/**
+ * @param {string} selector
+ * @returns {any[]}
+ */
+export const findAll = (selector) => [...document.querySelectorAll(selector)];
+
 /** A virtual node. Children may be nodes, texts, numbers, lists, and nothing. */
 export function h(tag, props, ...children) {
   const own = props || {};

@@ -69,11 +69,11 @@ export function editor(base, name) {
   check();
   get("/v1/agents").then((page) => { own.agents = page.items.map((agent) => agent.agent_type); app.render(); }, () => {});
   const original = (id) => base.steps.find((step) => step.id === id);
-  const fieldChanges = (step) => FIELDS.filter((name) => !same(step[name], (original(step.id) || {})[name]));
+  const fieldChanges = (step) => FIELDS.filter((name) => !same(step[name], original(step.id)?.[name]));
   const removed = () => base.steps.filter((step) => !own.draft.steps.some((one) => one.id === step.id));
   const isBroken = () => [...own.inputs.values()].some((one) => one.error);
   return {
-    isValid: () => Boolean(own.preview && own.preview.valid && !own.refusal && !own.isChecking && !isBroken()),
+    isValid: () => Boolean(own.preview?.valid && !own.refusal && !own.isChecking && !isBroken()),
     isChanged: () => removed().length > 0 || own.draft.steps.some((step) => fieldChanges(step).length),
     changes: () => [
       ...own.draft.steps.filter((step) => fieldChanges(step).length).map((step) => ({ set_fields: { step: step.id, fields: Object.fromEntries(fieldChanges(step).map((name) => [name, step[name] === undefined ? null : step[name]])) } })),
@@ -86,10 +86,10 @@ export function editor(base, name) {
 
 function editorView(context) {
   const { own, fieldChanges, removed } = context;
-  const found = (own.preview && own.preview.issues) || [];
+  const found = own.preview?.issues || [];
   const elsewhere = found.filter((issue) => !/^\/steps\/\d+/.test(issue.pointer));
   const marks = new Map(own.draft.steps.filter((step) => fieldChanges(step).length).map((step) => [step.id, "changed"]));
-  const layout = own.preview && own.preview.layout;
+  const layout = own.preview?.layout;
   return h("div", { class: "editor" },
     h("div", { class: `check-line ${own.isChecking ? "is-checking" : ""}`, role: "status" },
       own.refusal ? h("span", { class: "failure" }, own.refusal.message) : own.preview ? (own.preview.valid ? [h("span", { class: "status tone-good" }, icon("completed"), h("span", null, "valid")), h("span", { class: "dim num" }, `${plural(own.draft.steps.length, "step")} · longest path ${duration(own.preview.critical_path_seconds * 1000)} · about ${money(own.preview.cost)}`)] : h("span", { class: "status tone-bad" }, icon("failed"), h("span", null, plural(found.length, "issue")))) : dim("Checking …"),

@@ -1,5 +1,6 @@
 // Times, amounts and sizes as people read them.
 
+/** @type {[string, number][]} */
 const RELATIVE = [["year", 31_536_000], ["month", 2_592_000], ["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
 const SHORT = { year: "y", month: "mo", day: "d", hour: "h", minute: "min", second: "s" };
 
@@ -15,20 +16,42 @@ export function relative(ms, now) {
   return seconds >= 0 ? `${text} ago` : `in ${text}`;
 }
 
+let isUtc = false;
+try { isUtc = localStorage.getItem("goalmill.time") === "utc"; } catch { /* storage may be off */ }
+
+/** Whether times are those of UTC, and not of where the reader is. */
+export const isUtcShown = () => isUtc;
+export function showUtc(isWanted) {
+  isUtc = isWanted;
+  try { localStorage.setItem("goalmill.time", isWanted ? "utc" : "local"); } catch { /* storage may be off */ }
+}
+
+/** Minutes that the shown zone is ahead of UTC at a time. */
+const offset = (ms) => (isUtc ? 0 : -new Date(ms).getTimezoneOffset());
+
+/** The shown zone at a time: `UTC`, `UTC+5:30`. */
+export function zone(ms) {
+  const ahead = offset(ms), size = Math.abs(ahead);
+  return ahead ? `UTC${ahead > 0 ? "+" : "−"}${Math.floor(size / 60)}${size % 60 ? `:${String(size % 60).padStart(2, "0")}` : ""}` : "UTC";
+}
+
+/** `2026-12-01T09:30:00.000`, in the shown zone. */
+const written = (ms) => new Date(ms + offset(ms) * 60_000).toISOString().slice(0, 23);
+
 /** The exact time with its zone. */
 export function exact(ms) {
-  return Number.isFinite(ms) ? `${new Date(ms).toISOString().replace("T", " ").replace("Z", "")} UTC` : "";
+  return Number.isFinite(ms) ? `${written(ms).replace("T", " ")} ${zone(ms)}` : "";
 }
 
 export function clockTime(ms) {
-  return Number.isFinite(ms) ? new Date(ms).toISOString().slice(11, 23) : "";
+  return Number.isFinite(ms) ? written(ms).slice(11) : "";
 }
 
-/** The time of the day in UTC, with the day where it is another one than that of `now`. */
+/** The time of the day, with the day where it is another one than that of `now`. */
 export function shortTime(ms, now) {
   if (!Number.isFinite(ms)) return "";
-  const text = new Date(ms).toISOString();
-  return text.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? text.slice(11, 23) : `${text.slice(5, 10)} ${text.slice(11, 19)}`;
+  const text = written(ms);
+  return text.slice(0, 10) === written(now).slice(0, 10) ? text.slice(11) : `${text.slice(5, 10)} ${text.slice(11, 19)}`;
 }
 
 /** `12 ms`, `1.86 s`, `2 min 3 s`. */
@@ -63,7 +86,7 @@ export const plural = (count, one, many) => `${number(count)} ${count === 1 ? on
 export const words = (name) => String(name || "").replaceAll("_", " ");
 
 /** With which statuses a dependency lets a step start, as words; empty for the usual ones. */
-export const allowedStatus = (definition, id) => (((definition.dependency_status || {})[id]) || []).map(words).join(" or ");
+export const allowedStatus = (definition, id) => ((definition.dependency_status?.[id]) || []).map(words).join(" or ");
 
 /** What a step waits for: `book`, `pay (failed)`. */
 export const awaited = (definition) => (definition.dependencies || []).map((id) => (allowedStatus(definition, id) ? `${id} (${allowedStatus(definition, id)})` : id));

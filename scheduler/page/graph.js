@@ -68,7 +68,7 @@ function geometry(layout, isDown, isCompact, room = screenRoom()) {
   const spare = (room - 28 - many * (size.width + size.along)) / Math.max(many - 1, 1);
   const gap = size.along + Math.max(-0.35 * size.along, Math.min(layout.width > FAN ? 120 : 0, spare));
   const along = isDown ? size.height + size.along * 0.7 : size.width + gap;
-  const pad = 14, top = layout.phases && layout.phases.length ? 34 : pad;
+  const pad = 14, top = layout.phases?.length ? 34 : pad;
   const place = (rank, position) => (isDown ? [pad + position * across, top + rank * along] : [pad + rank * along, top + position * across]);
   const extent = Math.max(layout.width, 1), ranks = Math.max(layout.ranks, 1);
   const width = isDown ? 2 * pad + (extent - 1) * across + size.width : 2 * pad + (ranks - 1) * along + size.width;
@@ -153,7 +153,7 @@ export function graph(layout, steps, options) {
     const isDone = source && ["completed", "skipped"].includes(source.status);
     const key = `${edge.from}>${edge.to}`;
     const target = steps.get(edge.to);
-    const status = allowedStatus((target && target.definition) || {}, edge.from);
+    const status = allowedStatus(target?.definition || {}, edge.from);
     return kept(key, [isNear, isDone, status], () => {
       const path = h("path", { key, class: `edge ${isNear ? "near" : ""} ${isDone ? "done" : ""}`, d: line(from, to, from.rank, edge.bends, grid, isDown), "marker-end": `url(#${options.id}-arrow${isNear ? "-near" : ""})` });
       if (!status) return path;
@@ -172,8 +172,8 @@ export function graph(layout, steps, options) {
   const entry = places.has(selected) ? selected : firstOf(layout);
   const boxes = layout.steps.map((place) => {
     const step = steps.get(place.id);
-    const done = doneOf(options.maps && options.maps.get(place.id));
-    return kept(place.id, [step, step && step.version, selected === place.id, place.id === entry, options.changed, done && `${done.good} ${done.bad} ${done.total}`], () => box(place, step, grid, isCompact, { ...options, layout, done }, place.id === entry));
+    const done = doneOf(options.maps?.get(place.id));
+    return kept(place.id, [step, step?.version, selected === place.id, place.id === entry, options.changed, done && `${done.good} ${done.bad} ${done.total}`], () => box(place, step, grid, isCompact, { ...options, layout, done }, place.id === entry));
   });
   return h("div", { class: "graph-frame", key: `graph-${options.id}-${isDown ? "down" : "across"}`, tabindex: "-1", ref: (el) => requestAnimationFrame(() => reveal(el)) },
     h("svg", { class: `graph ${isCompact ? "compact" : ""}`, viewBox: `0 0 ${grid.width} ${grid.height}`, style: { width: `clamp(${Math.round(grid.width * (isDown ? 0.85 : LEAST))}px, 100%, ${grid.width}px)` }, role: "group", "aria-label": options.label || "Graph of the steps", onkeydown: (event) => move(event, layout, places, options, isDown) },
@@ -186,12 +186,12 @@ export function graph(layout, steps, options) {
 function box(place, step, grid, isCompact, options, isEntry) {
   const [x, y] = grid.place(place.rank, place.position);
   const { width, height } = grid.size;
-  const definition = (step && step.definition) || {};
+  const definition = step?.definition || {};
   const status = step ? shownStatus(step) : "pending";
   const agent = definition.agent_type || words(definition.kind || "engine");
   const attempts = step ? step.attempts.length : 0;
   const isSelected = options.selected === place.id;
-  const change = options.changed && options.changed.get(place.id);
+  const change = options.changed?.get(place.id);
   const after = awaited(definition).join(", ");
   const { done } = options;
   const count = isCompact ? "" : done ? done.text : counted(step, attempts);
@@ -205,7 +205,7 @@ function box(place, step, grid, isCompact, options, isEntry) {
     onclick: () => options.onSelect(place.id),
   },
   h("rect", { class: "box", width, height, rx: isCompact ? 5 : 8 }),
-  done ? [["done-part", 0, done.good], ["failed-part", done.good, done.bad]].filter(([, , many]) => many).map(([name, from, many]) => h("rect", { key: name, class: name, x: (width * from) / done.total, width: (width * many) / done.total, height: 3, y: height - 3 })) : step && step.progress && status === "running" ? h("rect", { class: "done-part", width: Math.max(2, width * Math.min(1, step.progress)), height: 3, y: height - 3, rx: 1.5 }) : null,
+  done ? [["done-part", 0, done.good], ["failed-part", done.good, done.bad]].filter(([, , many]) => many).map(([name, from, many]) => h("rect", { key: name, class: name, x: (width * from) / done.total, width: (width * many) / done.total, height: 3, y: height - 3 })) : step?.progress && status === "running" ? h("rect", { class: "done-part", width: Math.max(2, width * Math.min(1, step.progress)), height: 3, y: height - 3, rx: 1.5 }) : null,
   isCompact
     ? [h("g", { class: "mark", transform: "translate(6 5.500) scale(.8)" }, icon(status).children), h("text", { class: "id", x: 24, y: 16 }, id)]
     : [
@@ -220,7 +220,7 @@ function box(place, step, grid, isCompact, options, isEntry) {
 /** What a box counts: the items of a map, the iterations of a loop, or attempts. */
 function counted(step, attempts) {
   if (step && Number.isFinite(step.items)) return `${step.items} ${step.items === 1 ? "item" : "items"}`;
-  if (step && step.iterations) return `iteration ${step.iterations + 1}`;
+  if (step?.iterations) return `iteration ${step.iterations + 1}`;
   return attempts > 1 ? `×${attempts}` : "";
 }
 
@@ -228,12 +228,12 @@ function counted(step, attempts) {
 function firstOf(layout) {
   let first = null;
   for (const place of layout.steps) if (!first || place.rank < first.rank || (place.rank === first.rank && place.position < first.position)) first = place;
-  return first && first.id;
+  return first?.id;
 }
 
 /** Arrow keys follow edges and ranks. */
 function move(event, layout, places, options, isDown) {
-  const id = event.target.dataset && event.target.dataset.step;
+  const id = event.target.dataset?.step;
   if (!id) return;
   if (event.key === "Enter" || event.key === " ") { event.preventDefault(); return options.onSelect(id); }
   const keys = isDown ? { ArrowDown: "next", ArrowUp: "back", ArrowLeft: "before", ArrowRight: "after" } : { ArrowRight: "next", ArrowLeft: "back", ArrowUp: "before", ArrowDown: "after" };

@@ -1,8 +1,9 @@
 // Agents, workers, queues, dead letters, statistics: what the installation has, and how it does.
 
 import { h } from "./dom.js";
-import { can, canShared, EVERY_NAMESPACE, isOutage, poll, session } from "./api.js";
+import { can, canShared, EVERY_NAMESPACE, get, isOutage, poll, post, session } from "./api.js";
 import { actionButtons } from "./actions.js";
+import { bulkAllButton, bulkBar, bulkButtons, bulkProgress, selectBox, selection } from "./bulk.js";
 import { app, button, cell, commands, curl, dim, empty, facts, figure, icon, json, pageHead, planLink, problem, rowHead, searchBox, skeleton, status, table, time, trouble } from "./parts.js";
 import { duration, money, number, percent, plural, words } from "./format.js";
 
@@ -14,10 +15,10 @@ const LETTERS_MAX = 100;
 function listScreen(title, paths, show, tools) {
   const lists = Object.fromEntries(Object.entries(paths).map(([name, path]) => [name, poll(path, POLL_MS, () => app.render())]));
   const all = Object.values(lists);
-  const refresh = () => all.forEach((list) => list.refresh());
+  const refresh = () => all.forEach((list) => { list.refresh(); });
   return {
     title: () => title,
-    close: () => all.forEach((list) => list.close()),
+    close: () => all.forEach((list) => { list.close(); }),
     view: () => {
       const refusal = all.map((list) => list.refusal).find((one) => one && !isOutage(one));
       return [pageHead(title, tools ? tools(lists) : null), problem(refusal, refresh), all.every((list) => list.value) ? show(lists, refresh) : refusal ? null : skeleton(6)];
@@ -100,7 +101,13 @@ export function queuesScreen() {
   });
 }
 
+const letterPath = (letter, verb) => `/v1/dead-letters/${encodeURIComponent(letter.agent_type)}/${encodeURIComponent(letter.entry)}:${verb}`;
+const letterVerb = (verb, title, text, isDangerous) => ({ title, text, isDangerous, noun: "dead letter", fits: () => true, send: (letter) => post(letterPath(letter, verb), {}) });
+const LETTER_VERBS = [letterVerb("retry", "Retry", "Each task runs again as a plan of its own; the plans that they come from do not change."), letterVerb("discard", "Discard", "The letters are dropped. This cannot be undone.", true)];
+const letterKey = (letter) => `${letter.agent_type}/${letter.entry}`;
+
 export function deadLettersScreen() {
+  const selected = selection();
   return listScreen("Dead letters", { letters: "/v1/dead-letters", queues: "/v1/queues", refused: "/v1/refused-submissions" }, ({ letters, queues, refused }, refresh) => {
     const text = filterText();
     const items = letters.value.items;
@@ -109,18 +116,30 @@ export function deadLettersScreen() {
     const isPart = items.length >= LETTERS_MAX && session.namespace === EVERY_NAMESPACE && !session.selected;
     const total = isPart ? Math.max(items.length, queues.value.items.reduce((sum, queue) => sum + queue.dead_letters, 0)) : items.length;
     const found = items.filter((letter) => !text || `${letter.agent_type} ${letter.code} ${letter.reason} ${letter.plan_id} ${letter.step_id}`.toLowerCase().includes(text));
-    const path = (letter, verb) => `/v1/dead-letters/${encodeURIComponent(letter.agent_type)}/${encodeURIComponent(letter.entry)}:${verb}`;
     const actions = (letter) => [
-      { title: "Retry", key: "retry", text: "The task runs again as a plan of its own; the plan that it came from does not change.", then: (answer) => { refresh(); if (answer && answer.plan_id) app.go(planLink(answer.plan_id)); }, request: () => ({ path: path(letter, "retry"), body: {} }), cli: () => `goalmill dead retry ${letter.agent_type} ${letter.entry}` },
-      { title: "Discard", key: "discard", isDangerous: true, text: "The letter is dropped. This cannot be undone.", then: refresh, request: () => ({ path: path(letter, "discard"), body: {} }), cli: () => `goalmill dead discard ${letter.agent_type} ${letter.entry}` },
+      { title: "Retry", key: "retry", text: "The task runs again as a plan of its own; the plan that it came from does not change.", then: (answer) => { refresh(); if (answer?.plan_id) app.go(planLink(answer.plan_id)); }, request: () => ({ path: letterPath(letter, "retry"), body: {} }), cli: () => `goalmill dead retry ${letter.agent_type} ${letter.entry}` },
+      { title: "Discard", key: "discard", isDangerous: true, text: "The letter is dropped. This cannot be undone.", then: refresh, request: () => ({ path: letterPath(letter, "discard"), body: {} }), cli: () => `goalmill dead discard ${letter.agent_type} ${letter.entry}` },
     ];
     return [h("div", { class: "filters" }, filterBox("Agent, code, reason or plan"), dim(`${number(found.length)} of ${number(total)}`, total > items.length ? `: the newest ${number(items.length)} are searched` : items.length >= LETTERS_MAX && !isPart ? " and more" : "")),
-      found.length ? h("ul", { class: "cards" }, found.map((letter) => h("li", { key: `${letter.agent_type}/${letter.entry}`, class: "card-item tone-bad" },
-        h("div", { class: "title-line" }, h("code", { class: "code" }, letter.code), h("span", { class: "strong" }, letter.agent_type), h("div", { class: "spring" }), h("span", { class: "dim num" }, plural(letter.attempt, "attempt"))),
+      bulkProgress(),
+      found.length && can("operator") ? bulkBar({ selected, shown: found.map((letter) => [letterKey(letter), letter]), buttons: bulkButtons(LETTER_VERBS, selected.list(), (letter) => letterKey(letter), () => { selected.clear(); refresh(); }) }) : null,
+      total > items.length && !text && can("operator") ? h("div", { class: "buttons" }, LETTER_VERBS.map((verb) => bulkAllButton(verb, unseenLetters(total), letterKey, refresh))) : null,
+      found.length ? h("ul", { class: "cards" }, found.map((letter) => h("li", { key: letterKey(letter), class: "card-item tone-bad" },
+        h("div", { class: "title-line" }, can("operator") ? selectBox(selected, letterKey(letter), letter, `${letter.step_id} of ${letter.plan_id}`) : null, h("code", { class: "code" }, letter.code), h("span", { class: "strong" }, letter.agent_type), h("div", { class: "spring" }), h("span", { class: "dim num" }, plural(letter.attempt, "attempt"))),
         h("p", { dir: "auto" }, letter.reason), h("p", null, "Step ", h("a", { href: planLink(letter.plan_id, `?step=${encodeURIComponent(letter.step_id)}`) }, letter.step_id), " of ", h("a", { href: planLink(letter.plan_id) }, letter.plan_id)),
         h("details", null, h("summary", null, "The task"), json(letter.task, `letter-${letter.entry}`)), can("operator") ? h("div", { class: "buttons" }, actionButtons(actions(letter))) : null))) : empty("Nothing matches"),
       others, commands("goalmill dead list", curl("GET", "/v1/dead-letters"))];
   });
+}
+
+/** Letters that were not given before; those that are refused stay in the list. */
+function unseenLetters(total) {
+  const seen = new Set();
+  return { total, read: async () => {
+    const fresh = (await get("/v1/dead-letters")).items.filter((letter) => !seen.has(letterKey(letter)));
+    for (const letter of fresh) seen.add(letterKey(letter));
+    return fresh;
+  } };
 }
 
 /** Submissions by stream that were refused in the last week. */
@@ -152,6 +171,6 @@ function statsView(report) {
   const target = (one) => (one.target ? `${one.target.above !== undefined || one.target.Above !== undefined ? "above" : "below"} ${amount(one.measure, Object.values(one.target)[0])}` : "–");
   return [facts([["Plans that ended", number(report.plans)], ["Cost of steps", money(report.step_cost)], ["Cost of planning", money(report.planning_cost)], ["Cost of routing", money(report.routing_cost)], report.is_partial ? ["Note", "only the latest plans were read"] : null]),
     table("Measures", ["Measure", { text: "Value", num: true }, { text: "Target", num: true }, "Met", { text: "Samples", num: true }], report.measures.map((one) => h("tr", { key: one.measure }, rowHead(words(one.measure)), figure(amount(one.measure, one.value)), figure(target(one)), cell(one.is_met === true ? h("span", { class: "status tone-good" }, icon("met"), h("span", null, "met")) : one.is_met === false ? h("span", { class: "status tone-warn" }, icon("low"), h("span", null, "missed")) : null), figure(number(one.samples))))),
-    report.models && report.models.length ? [h("h2", null, "Models"), table("Models", ["Model", { text: "Calls", num: true }, { text: "Success", num: true }, { text: "Median", num: true }, { text: "95 %", num: true }, { text: "Cost", num: true }, { text: "Cost per plan", num: true }], report.models.map((model) => h("tr", { key: model.model }, rowHead(model.model), figure(number(model.calls)), figure(percent(model.success)), figure(duration((model.latency_p50 ?? NaN) * 1000)), figure(duration((model.latency_p95 ?? NaN) * 1000)), figure(money(model.cost)), figure(model.cost_per_usable === undefined || model.cost_per_usable === null ? "–" : money(model.cost_per_usable)))))] : null,
+    report.models?.length ? [h("h2", null, "Models"), table("Models", ["Model", { text: "Calls", num: true }, { text: "Success", num: true }, { text: "Median", num: true }, { text: "95 %", num: true }, { text: "Cost", num: true }, { text: "Cost per plan", num: true }], report.models.map((model) => h("tr", { key: model.model }, rowHead(model.model), figure(number(model.calls)), figure(percent(model.success)), figure(duration((model.latency_p50 ?? NaN) * 1000)), figure(duration((model.latency_p95 ?? NaN) * 1000)), figure(money(model.cost)), figure(model.cost_per_usable === undefined || model.cost_per_usable === null ? "–" : money(model.cost_per_usable)))))] : null,
     commands("goalmill stats", curl("GET", `/v1/stats?since_ms=${report.since_ms}`))];
 }

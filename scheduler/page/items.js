@@ -1,7 +1,8 @@
 // The items of a map: how many are done, those that failed, and the first of the others.
 
 import { h } from "./dom.js";
-import { get, planPath } from "./api.js";
+import { can, get, planPath } from "./api.js";
+import { actionButtons, fork, stepActions } from "./actions.js";
 import { button, cell, dim, figure, planLink, problem, progress, rowHead, skeleton, status, table } from "./parts.js";
 import { duration, number, parseTime, plural } from "./format.js";
 import { isFinal } from "./replay.js";
@@ -39,15 +40,24 @@ export async function readMaps(maps, view, steps, selected) {
 
 /** How many items are done, for the box of a map; null for other steps. */
 export function doneOf(map) {
-  if (!map || !map.counts || !map.counts.total) return null;
+  if (!map?.counts?.total) return null;
   const { total, completed, failed, skipped } = map.counts;
   return { total, good: completed + skipped, bad: failed, text: `${number(completed + failed + skipped)}/${number(total)}` };
 }
 
 const SHOWN = [["", "Every item"], ["failed", "Failed"], ["running", "Running"], ["completed", "Completed"], ["skipped", "Skipped"]];
 
+/**
+ * What runs a failed item again: in its plan while that runs, which the plan around it then goes on with; after that a new
+ * plan, which runs the map again.
+ */
+function retryOf(map, item, step, plan, then) {
+  if (!map.isOver) return stepActions(map.plan, item, false, undefined, then).filter((action) => action.key === "retry");
+  return can("submitter") ? [{ ...fork(plan, then, step), title: "Retry in a new plan" }] : [];
+}
+
 /** The items of the selected map, for its panel. */
-export function itemsPart(map, onMore) {
+export function itemsPart(map, onMore, step, plan) {
   if (!map) return null;
   const { counts, items, refusal } = map;
   const rest = counts ? counts.total - items.length : 0;
@@ -57,7 +67,7 @@ export function itemsPart(map, onMore) {
     counts && counts.total > 1 ? h("label", null, h("span", { class: "visually-hidden" }, "Items with the status"), h("select", { value: map.status, onchange: (event) => show(event.target.value) }, SHOWN.map(([value, text]) => h("option", { key: value, value, selected: value === map.status }, text)))) : null,
     refusal ? problem(refusal) : items.length ? table("Items", ["Item", "Status", { text: "Time", num: true }], items.map((item) => h("tr", { key: item.id },
       rowHead(h("a", { href: planLink(map.plan, `?step=${encodeURIComponent(item.id)}`) }, item.id)),
-      cell(status(item.status), item.failure && item.status === "failed" ? h("div", { class: "failure" }, h("code", { class: "code" }, item.failure.code), " ", item.failure.message) : null),
+      cell(status(item.status), item.failure && item.status === "failed" ? h("div", { class: "failure" }, h("code", { class: "code" }, item.failure.code), " ", item.failure.message) : null, item.status === "failed" ? h("div", { class: "buttons" }, actionButtons(retryOf(map, item, step, plan, onMore))) : null),
       figure(duration(took(item)))))) : counts && !counts.total ? dim("The list is empty.") : map.read.startsWith(`${map.status} `) && map.read ? dim("No item has this status.") : skeleton(3),
     items.length && rest > 0 && (!map.status || items.length >= map.wanted) ? button({ onclick: () => { map.wanted += items.length < 500 ? 9 * PAGE : 500; onMore(); } }, map.status ? "Show more" : `Show more of ${plural(rest, "item")}`) : null);
 }

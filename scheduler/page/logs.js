@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { get, isOutage, planPath, poll } from "./api.js";
 import { app, button, cell, commands, curl, dim, download, empty, figure, pageHead, planLink, problem, rowHead, searchBox, skeleton, status, table, time, trouble, upToDate } from "./parts.js";
-import { clockTime, exact, parseTime, plural, quote, shortTime, words } from "./format.js";
+import { clockTime, exact, parseTime, plural, quote, shortTime, words, zone } from "./format.js";
 import { eventDetail } from "./plan.js";
 import { planTable, readPlans } from "./plans.js";
 import { isFinal } from "./replay.js";
@@ -11,7 +11,9 @@ import { EVENTS, PLAN_STATUSES } from "./vocabulary.js";
 
 const SPANS = [["300000", "5 minutes", "5m"], ["3600000", "1 hour", "1h"], ["86400000", "24 hours", "24h"], ["604800000", "7 days", "7d"], ["2592000000", "30 days", "30d"], ["all", "All time", "36500d"]];
 const TYPES = Object.keys(EVENTS);
-const GROUPS = [["Failures", /failed|retrying/], ["Revisions", /replan|revis/], ["People", /approv|question|rejected/], ["Models", /^model|^call|tools/], ["Plans", /^goal|^plan_(created|completed|failed|cancelled)/]].map(([label, fits]) => [TYPES.filter((name) => fits.test(name)).join(","), label]);
+/** @type {[string, RegExp][]} */
+const PATTERNS = [["Failures", /failed|retrying/], ["Revisions", /replan|revis/], ["People", /approv|question|rejected/], ["Models", /^model|^call|tools/], ["Plans", /^goal|^plan_(created|completed|failed|cancelled)/]];
+const GROUPS = PATTERNS.map(([label, fits]) => [TYPES.filter((name) => fits.test(name)).join(","), label]);
 const FIELDS = [["plan", "Plan", "id"], ["step", "Step", "id"], ["phase", "Phase", "id"]];
 
 const LIVE_MS = 2_500;
@@ -127,7 +129,7 @@ function excerpt(value, tags, depth = 0) {
 const details = (event, tags) => (tags && excerpt(event.data, tags)) || eventDetail(event);
 
 function eventTable(events, tags, set) {
-  return table("Events, newest first", ["Time (UTC)", "Event", "Plan", "Step", "By", "Details"], events.map((event) => h("tr", { key: `${event.plan_id}-${event.seq}` },
+  return table("Events, newest first", [`Time (${zone(app.now)})`, "Event", "Plan", "Step", "By", "Details"], events.map((event) => h("tr", { key: `${event.plan_id}-${event.seq}` },
     h("td", { class: "num", title: exact(event.ms) }, shortTime(event.ms, app.now)), rowHead(h("a", { href: planLink(event.plan_id, `?seq=${event.seq}&tab=events`) }, words(event.type))),
     cell(h("a", { class: "id", href: planLink(event.plan_id) }, event.plan_id), param("plan") ? null : [" ", button({ class: "quiet small", "aria-label": `Only plan ${event.plan_id}`, onclick: () => set({ plan: event.plan_id }) }, "only")]),
     cell(event.step_id ? h("code", { title: event.step_id }, event.step_id) : null), h("td", { class: "by" }, event.actor || null), h("td", { class: "detail", dir: "auto" }, details(event, tags) || null))), { class: "event-table" });
@@ -184,7 +186,7 @@ export function historyScreen() {
         h("div", { class: "filters" }, searchBox("Words of goals, names, results and errors", param("q"), type), choice("Status", param("status"), [option("", "Every status", param("status")), ...PLAN_STATUSES.filter(isFinal).map((name) => option(name, words(name), param("status")))], (value) => { app.replace({ status: value || null }); load(); }),
           own.items ? h("span", { class: "dim", role: "status" }, own.isLoading ? "Searching …" : `${plural(own.items.length, "plan")}${own.next ? " and more" : ""}`) : null),
         trouble(own.refusal, load),
-        h("div", { class: own.isLoading && own.items ? "is-old" : "" }, !own.items ? (own.refusal ? null : skeleton(8)) : own.items.length ? planTable(own.items, text() ? "Plans with these words in their name or goal" : "Plans that ended") : own.isLoading && !own.items.length && text() ? skeleton(3) : own.next ? empty("Nothing yet", "No plan that was looked at so far fits.") : text() ? (own.hits && own.hits.length ? h("p", { class: "dim" }, "No name or goal has all of these words.") : empty("Nothing found", "Try fewer or other words: every word must be there.")) : empty("No history yet", "Plans appear here when they have ended.")),
+        h("div", { class: own.isLoading && own.items ? "is-old" : "" }, !own.items ? (own.refusal ? null : skeleton(8)) : own.items.length ? planTable(own.items, text() ? "Plans with these words in their name or goal" : "Plans that ended") : own.isLoading && !own.items.length && text() ? skeleton(3) : own.next ? empty("Nothing yet", "No plan that was looked at so far fits.") : text() ? (own.hits?.length ? h("p", { class: "dim" }, "No name or goal has all of these words.") : empty("Nothing found", "Try fewer or other words: every word must be there.")) : empty("No history yet", "Plans appear here when they have ended.")),
         own.next && own.items ? button({ disabled: own.isLoading, onclick: loadMore }, own.items.length ? "Load older plans" : "Search further back") : null,
         hitsView(own, finder(text())),
         commands(`goalmill plan list${text() ? ` --search ${quote(text())}` : ""}${param("status") ? ` --status ${param("status")}` : ""}`, curl("GET", `/v1/plans?${new URLSearchParams(query())}`)),
@@ -196,7 +198,7 @@ export function historyScreen() {
 function hitsView(own, tags) {
   if (!tags) return null;
   if (own.hitsRefusal) return trouble(own.hitsRefusal);
-  if (!own.hits || !own.hits.length) return null;
+  if (!own.hits?.length) return null;
   return h("section", { "aria-labelledby": "hits-title" }, h("div", { class: "title-line" }, h("h2", { id: "hits-title" }, "In their logs"), dim("Plans with an event that has all of these words"), h("div", { class: "spring" }), h("a", { href: `#/events?span=all&q=${encodeURIComponent(param("q").trim())}` }, "All events")),
     table("Plans whose events have these words", ["Plan", "Status", "Event", "Details", { text: "Events", num: true }, { text: "Time", num: true }], own.hits.map(({ event, count }) => {
       const view = own.views.get(event.plan_id) || {};

@@ -2,10 +2,15 @@
 
 import { h } from "./dom.js";
 import { EVERY_NAMESPACE, get, isOutage, link, planPath, session } from "./api.js";
-import { COUNTS, STATUSES } from "./vocabulary.js";
+import { COUNTS, EXPLAINED, STATUSES } from "./vocabulary.js";
 import { bytes, capital, exact, parseTime, relative, shortTime, words } from "./format.js";
 
-export const app = { now: Date.now(), render: () => {}, announce: () => {}, go: () => {}, route: null };
+/**
+ * What screens need of the frame.
+ *
+ * @type {{now: number, render: () => void, announce: (message: string) => void, go: (hash: string) => void, replace: (changes: Record<string, string | null>) => void, route: any, inbox: () => any}}
+ */
+export const app = { now: Date.now(), render: () => {}, announce: () => {}, go: () => {}, replace: () => {}, route: null, inbox: () => null };
 
 /** The shortest parts. */
 export const dim = (...parts) => h("span", { class: "dim" }, ...parts);
@@ -17,10 +22,10 @@ export const rowHead = (...parts) => h("th", { scope: "row" }, ...parts);
 const ICONS = {
   copy: "M6 6h7v7H6zM3 10V3h7", close: "M4 4l8 8M12 4l-8 8", search: "M7 11.5a4.5 4.5 0 1 0 0-9a4.5 4.5 0 0 0 0 9M10.3 10.3L13.5 13.5",
   plans: "M2.5 4h3v3h-3zM10.5 2.5h3v3h-3zM10.5 10h3v3h-3zM5.5 5.5h3v6h2M8.5 4h2", approvals: "M3 8.5l3 3 7-8", playground: "M3.5 13L10 6.5l-.5-.5 1-1 1.5 1.5-1 1-.5-.5L4 13.5zM4 3v3M2.5 4.5h3",
-  stored: "M3 4.5c0-2.700 10-2.700 10 0v7c0 2.700-10 2.700-10 0zM3 4.500c0 2.500 10 2.500 10 0M3 8c0 2.500 10 2.500 10 0", compare: "M3 3h4v10H3zM9 3h4v10H9z", history: "M3 8a5 5 0 1 0 1.5-3.6L3 6M3 3v3h3M8 5.5V8l2 1.5", agents: "M5 5.5h6v6H5zM8 5.5v-2.5M3 8h2M11 8h2M7 8.2v.1M9 8.2v.1", workers: "M3 3.5h10v4H3zM3 9h10v4H3zM5 5.5h.1M5 11h.1",
+  waits: "M4.5 2.5h7M4.5 13.5h7M5.5 2.5c0 4 5 7 5 11M10.5 2.5c0 4-5 7-5 11", stored: "M3 4.5c0-2.700 10-2.700 10 0v7c0 2.700-10 2.700-10 0zM3 4.500c0 2.500 10 2.500 10 0M3 8c0 2.500 10 2.500 10 0", compare: "M3 3h4v10H3zM9 3h4v10H9z", history: "M3 8a5 5 0 1 0 1.5-3.6L3 6M3 3v3h3M8 5.5V8l2 1.5", agents: "M5 5.5h6v6H5zM8 5.5v-2.5M3 8h2M11 8h2M7 8.2v.1M9 8.2v.1", workers: "M3 3.5h10v4H3zM3 9h10v4H3zM5 5.5h.1M5 11h.1",
   queues: "M3 4h10M3 8h10M3 12h6", dead: "M4 4.5h8v7H4zM4 5l4 3.5L12 5", events: "M3 3.5h.1M6 3.5h7M3 8h.1M6 8h7M3 12.5h.1M6 12.5h7", stats: "M3 13V8.5M7 13V3.5M11 13V6.5M2 13.5h12",
   menu: "M3 4.5h10M3 8h10M3 11.5h10", sun: "M8 5a3 3 0 1 0 0 6a3 3 0 0 0 0-6M8 1.5v1.3M8 13.2v1.3M1.5 8h1.3M13.2 8h1.3M3.4 3.4l.9.9M11.7 11.7l.9.9M12.6 3.4l-.9.9M4.3 11.7l-.9.9", moon: "M12.5 10A5.2 5.2 0 0 1 6 3.5a5.2 5.2 0 1 0 6.5 6.5", system: "M2.5 3.5h11v7h-11zM6 13h4M8 10.5V13",
-  link: "M6.5 9.5l3-3M7 4.5l1.5-1.5a2.5 2.5 0 0 1 3.5 3.5L10.5 8M5.5 8L4 9.5A2.5 2.5 0 0 0 7.5 13L9 11.5", down: "M4 6l4 4 4-4",
+  link: "M6.5 9.5l3-3M7 4.5l1.5-1.5a2.5 2.5 0 0 1 3.5 3.5L10.5 8M5.5 8L4 9.5A2.5 2.5 0 0 0 7.5 13L9 11.5", down: "M4 6l4 4 4-4", right: "M6 4l4 4-4 4",
 };
 
 export function icon(name, label) {
@@ -100,7 +105,7 @@ export function problem(refusal, retry) {
 }
 
 export function issues(list) {
-  if (!list || !list.length) return null;
+  if (!list?.length) return null;
   return h("ul", { class: "issues" }, list.slice(0, 50).map((issue) => h("li", null,
     h("code", null, issue.pointer || "/"), " ", prose(issue.detail || ""), issue.hint ? dim(" – ", prose(issue.hint)) : null, " ", h("code", { class: "code" }, issue.code))));
 }
@@ -223,6 +228,11 @@ export function download(name, text, type = "application/json") {
   setTimeout(() => URL.revokeObjectURL(link.href), 1_000);
 }
 
+/** Whether a code is one of ours; `HTTP_503` is explained as `HTTP_NNN`. */
+const isOurs = (code) => EXPLAINED.some((known) => known === code || (/_N+$/.test(known) && code.startsWith(known.replace(/N+$/, "")) && /_\d+$/.test(code)));
+/** The command that explains a code; agents send codes of their own, of which it knows nothing. */
+export const explainCommand = (code) => (isOurs(code) ? `goalmill explain ${code}` : "");
+
 export const field = (label, control, hint, wrong) => h("label", { class: `field ${wrong ? "wrong" : ""}` }, h("span", { class: "label" }, label), control,
   wrong ? h("span", { class: "issue" }, wrong) : hint && h("span", { class: "hint" }, hint));
 
@@ -235,12 +245,13 @@ export const upToDate = (text = "live") => h("span", { class: "dim num" }, isSta
 export const searchBox = (label, value, oninput) => h("label", { class: "search" }, h("span", { class: "visually-hidden" }, label), icon("search"), h("input", { type: "search", placeholder: label, value, maxlength: 200, dir: "auto", oninput: (event) => oninput(event.target.value) }));
 
 /** Columns whose cells need no label where the table is a list. */
-const PLAIN = new Set(["Status", "Steps", "Details", "Event", "Plan", "Can do", "State", "Time (UTC)", "Difference", "Met", "#"]);
+const PLAIN = new Set(["Status", "Steps", "Details", "Event", "Plan", "Can do", "State", "Difference", "Met", "#"]);
 
 /** A table that scrolls inside its frame; on narrow screens it is a list, whose cells have their column as a label. */
 export function table(caption, heads, rows, options = {}) {
-  const labels = heads.map((head) => (head.isHidden ? "" : head.text ?? head));
-  for (const row of rows.flat()) row?.children.forEach((cell, i) => { if (cell.tag === "td" && labels[i] && !PLAIN.has(labels[i])) cell.props["data-label"] = labels[i]; });
+  // A number says nothing without its column.
+  const labels = heads.map((head) => (head.isHidden || (PLAIN.has(head.text ?? head) && (!head.num || head.text === "#")) ? "" : head.text ?? head));
+  for (const row of rows.flat()) row?.children.forEach((cell, i) => { if (cell.tag === "td" && labels[i] && !labels[i].startsWith("Time (")) cell.props["data-label"] = labels[i]; });
   return h("div", { class: "table-frame", role: "region", "aria-label": caption, tabindex: "0" },
     h("table", { class: options.class || "" }, h("caption", { class: "visually-hidden" }, caption),
       h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col", class: head.num ? "num" : "" }, head.isHidden ? h("span", { class: "visually-hidden" }, head.text) : head.text ?? head)))),

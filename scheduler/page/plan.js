@@ -1,10 +1,10 @@
 // One plan: why it is where it is, its graph and timeline, its log with a slider, and a panel for the selected step.
 
-import { h, memo } from "./dom.js";
+import { find, findAll, h, memo } from "./dom.js";
 import { can, follow, get, loadEvents, planPath, session } from "./api.js";
 import { actionButtons, answerQuestion, decidePlan, decided, planActions, stepActions } from "./actions.js";
-import { app, button, cell, commands, copyButton, curl, dim, empty, facts, figure, icon, isStale, issues, json, pageHead, planLink, problem, progress, prose, rowHead, skeleton, status, table, time, tone, trouble, wholeOf } from "./parts.js";
-import { awaited, capital, clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words } from "./format.js";
+import { app, button, cell, commands, copyButton, curl, dim, empty, explainCommand, facts, figure, icon, isStale, issues, json, pageHead, planLink, problem, progress, prose, rowHead, skeleton, status, table, time, tone, trouble, wholeOf } from "./parts.js";
+import { awaited, capital, clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words, zone } from "./format.js";
 import { apply, begin, fold, isFinal, shownStatus } from "./replay.js";
 import { ASK_ABOVE, graph, longestId, order, runsDown } from "./graph.js";
 import { legend, timeline } from "./timeline.js";
@@ -152,7 +152,7 @@ export function planScreen(route) {
     else if (event.key === "p" && own.stream) { if (own.streamStatus === "held") own.stream.resume(); else own.stream.pause(); }
     else if (event.key === "[") moveBy(-1);
     else if (event.key === "]" && own.at !== null) moveBy(1);
-    else if (event.key === "t") document.querySelector(document.activeElement?.closest?.(".graph-frame") ? ".timeline .row" : ".graph [tabindex='0']")?.focus();
+    else if (event.key === "t") find(document.activeElement?.closest?.(".graph-frame") ? ".timeline .row" : ".graph [tabindex='0']")?.focus();
     else return false;
     app.render();
     return true;
@@ -199,7 +199,7 @@ function isOf(layout, view) {
 /** A panel that closes with the focus in it gives the focus back to its box. */
 function returnFocus(step) {
   if (!document.activeElement?.closest(".step-panel")) return;
-  requestAnimationFrame(() => [...document.querySelectorAll("svg.graph .node")].find((node) => node.dataset.step === step)?.focus());
+  requestAnimationFrame(() => findAll("svg.graph .node").find((node) => node.dataset.step === step)?.focus());
 }
 
 function missing(own, retry) {
@@ -221,7 +221,7 @@ function planView(context) {
       h("div", { class: `plan-main ${isWide(layout) ? "stacked" : ""}` },
         h("section", { class: "panel graph-panel", "aria-labelledby": "graph-title" }, h("h2", { id: "graph-title" }, "Graph", own.past ? h("span", { class: "tag" }, `at event ${own.at}, revision ${own.past.revision}`) : null), graphPart(context, layout, selected)),
         h("section", { class: "panel timeline-panel", "aria-labelledby": "timeline-title" }, h("h2", { id: "timeline-title" }, "Timeline"), timelinePart(context, layout, selected))),
-      step ? stepPanel({ plan: own.id, view, step, items: own.past ? null : itemsPart(own.maps.get(step.id), context.refresh), state: context.state, explanation: own.past ? null : own.explanation, isPast: Boolean(own.past), now: own.past ? own.past.lastMs : app.now, onClose: () => context.select(selected), then: context.then }) : null,
+      step ? stepPanel({ plan: own.id, view, step, items: own.past ? null : itemsPart(own.maps.get(step.id), context.refresh, step.id, own.id), state: context.state, explanation: own.past ? null : own.explanation, isPast: Boolean(own.past), now: own.past ? own.past.lastMs : app.now, onClose: () => context.select(selected), then: context.then }) : null,
       tabs(context)));
 }
 
@@ -284,15 +284,15 @@ function why(context) {
   const asked = [view.question, ...view.steps.map((step) => step.question)].filter(Boolean);
   const constraints = (view.constraints || []).filter((one) => one.status !== "not_measured");
   // What waits only for other steps says nothing that those do not say.
-  const explained = (explanation && explanation.steps) || [];
+  const explained = explanation?.steps || [];
   const roots = explained.filter((cause) => cause.status !== "pending");
   const causes = roots.length ? roots : explained;
   const dependents = explained.length - causes.length;
   const name = view.status === "failed" ? "bad" : decisions.length || asked.length || view.status === "awaiting_approval" ? "person" : tone(view.status);
-  const summary = ending(view) || (explanation && explanation.summary) || words(view.status);
+  const summary = ending(view) || explanation?.summary || words(view.status);
   return h("section", { class: `why tone-${name}`, "aria-label": "Why it is where it is" },
     h("div", { class: "why-line" }, icon(view.status), h("p", null, h("strong", null, prose(capital(summary))))),
-    view.failure ? h("p", { class: "failure" }, h("code", { class: "code" }, view.failure.code), " ", summary.includes(view.failure.message) ? null : prose(view.failure.message), h("code", { class: "dim" }, ` goalmill explain ${view.failure.code}`)) : null,
+    view.failure ? h("p", { class: "failure" }, h("code", { class: "code" }, view.failure.code), " ", summary.includes(view.failure.message) ? null : prose(view.failure.message), explainCommand(view.failure.code) ? h("code", { class: "dim" }, ` ${explainCommand(view.failure.code)}`) : null) : null,
     view.reason && !summary.includes(view.reason) ? h("p", null, view.reason) : null,
     asked.map((question) => h("p", { key: `ask-${question.id}`, class: "question" }, h("strong", null, `${question.id} asks: `), h("span", { dir: "auto" }, question.question))),
     waits.length ? h("ul", { class: "deadlines" }, waits.slice(0, 5).map((one) => h("li", { key: one.key }, waits.length > 1 ? [one.id || one.kind, ": "] : null, deadline(one)))) : null,
@@ -389,7 +389,7 @@ function stepsTab(context) {
     const first = step.attempts[0], last = step.attempts[step.attempts.length - 1];
     const took = first ? (last && Number.isFinite(last.endMs) ? last.endMs : own.past ? own.past.lastMs : Date.now()) - (Number.isFinite(first.startMs) ? first.startMs : first.queuedMs) : NaN;
     const failure = step.failure || (!own.past && live.failure);
-    return memo(own.rowCache, id, [step, step.version, id === selected, failure && failure.message, live.message, took], () => h("tr", { key: id, class: id === selected ? "selected" : "" },
+    return memo(own.rowCache, id, [step, step.version, id === selected, failure?.message, live.message, took], () => h("tr", { key: id, class: id === selected ? "selected" : "" },
       rowHead(button({ class: "link", onclick: () => context.select(id) }, id), h("div", { class: "dim", dir: "auto" }, step.definition.description)),
       cell(status(shownStatus(step)), failure && (["bad", "warn"].includes(tone(step.status)) || step.status === "skipped") ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", step.status === "retrying" && step.toldToWait ? "told to wait: " : "", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
       cell(step.definition.agent_type || dim(words(step.definition.kind || "engine"))),
@@ -415,7 +415,7 @@ function eventsTab(context) {
     h("div", { class: "filters" }, h("input", { type: "search", placeholder: "Type, step or actor", "aria-label": "Filter events", value: own.filter, oninput: (event) => { own.filter = event.target.value; app.render(); } }),
       h("span", { class: "dim num" }, plural(own.state.seq, "event")),
       reports ? h("label", { class: "check" }, h("input", { type: "checkbox", checked: own.showsProgress, onchange: (event) => { own.showsProgress = event.target.checked; app.render(); } }), ` ${plural(reports, "report")} of progress`) : null, h("div", { class: "spring" }), commands(`goalmill events ${own.id}`, curl("GET", `${planPath(own.id)}/events`))),
-    table("Events, newest first", [{ text: "#", num: true }, "Time (UTC)", "Event", "Step", "By", "Details"], found.map((event) => h("tr", { key: event.seq, class: own.at === event.seq ? "selected" : "" },
+    table("Events, newest first", [{ text: "#", num: true }, `Time (${zone(app.now)})`, "Event", "Step", "By", "Details"], found.map((event) => h("tr", { key: event.seq, class: own.at === event.seq ? "selected" : "" },
       figure(button({ class: "link", onclick: () => context.moveTo(event.seq), "aria-label": `Show the plan at event ${event.seq}` }, event.seq)),
       h("td", { class: "num", title: exact(parseTime(event.time)) }, shortTime(parseTime(event.time), app.now)),
       cell(words(event.type)), cell(event.step_id ? [h("code", null, event.step_id), event.attempt > 1 ? dim(` ×${event.attempt}`) : null] : null), h("td", { class: "by" }, event.actor || null),

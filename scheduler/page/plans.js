@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { can, get, planPath, poll, post } from "./api.js";
+import { bulkBar, bulkButtons, bulkProgress, planLabel, planVerbs, selectBox, selection } from "./bulk.js";
 import { withoutAnswer, withoutDecision } from "./actions.js";
 import { app, button, cell, commands, curl, dim, empty, figure, icon, pageHead, planLink, problem, progress, rowHead, searchBox, skeleton, status, table, time, trouble, upToDate } from "./parts.js";
 import { duration, money, number, plural, quote, words } from "./format.js";
@@ -11,23 +12,33 @@ import { PLAN_STATUSES } from "./vocabulary.js";
 const POLL_MS = 2_000;
 /** How often a search is repeated, and a list of more than a request. */
 const SEARCH_MS = 20_000;
+/** How often the numbers of workers and dead letters above the list are read. */
+const ROUND_MS = 10_000;
 const TYPING_MS = 350;
 const INBOX_MS = 3_000;
 const LIMIT = 100;
 /** Plans of one request, and requests before a person is asked whether to go on. */
 const REQUEST_MAX = 500;
 const REQUESTS_MAX = 20;
+/** Plans whose plans inside are shown, and those of each. */
+const OPENED_MAX = 20;
+const INSIDE_MAX = 100;
+const SINCE = [["", "Changed at any time"], ["3600000", "Changed within 1 hour"], ["86400000", "Changed within a day"], ["604800000", "Changed within a week"]];
+const COSTS = [["", "Any cost"], ["0.01", "Costs $0.01 or more"], ["0.1", "Costs $0.10 or more"], ["1", "Costs $1 or more"], ["10", "Costs $10 or more"]];
 export const PARIS = "Plan a 3-day trip to Paris in May with a $2000 budget";
 
 /**
  * The next `wanted` plans that fit, and where the ones after them begin: a page of a search may be short and not the last.
  *
- * - `query`: parameters of the API; `fits`: of a plan.
+ * @param {Record<string, string>} query parameters of the API
+ * @param {number} wanted
+ * @param {string} [cursor]
+ * @param {(plan: any) => boolean} [fits]
  */
 export async function readPlans(query, wanted, cursor, fits = () => true) {
   const items = [];
   for (let i = 0; i < REQUESTS_MAX && items.length < wanted; i++) {
-    const page = await get(`/v1/plans?${new URLSearchParams({ ...query, limit: Math.min(REQUEST_MAX, wanted - items.length), ...(cursor && { cursor }) })}`);
+    const page = await get(`/v1/plans?${new URLSearchParams({ ...query, limit: String(Math.min(REQUEST_MAX, wanted - items.length)), ...(cursor && { cursor }) })}`);
     items.push(...page.items.filter(fits));
     cursor = page.next;
     if (!cursor) break;
@@ -39,21 +50,44 @@ export async function readPlans(query, wanted, cursor, fits = () => true) {
  * - `kept`: what the screen showed when it was left.
  */
 export function plansScreen(kept) {
-  const own = { wanted: LIMIT, typing: 0, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null };
+  const own = { wanted: LIMIT, typing: 0, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null, opened: new Set(), selected: selection(), isReading: false };
   const param = (name) => app.route.params.get(name) || "";
-  const query = () => Object.fromEntries([["status", param("status")], ["q", param("q").trim()], ["with_failures", param("failed") && "true"]].filter(([, value]) => value));
-  const key = () => JSON.stringify([query(), own.wanted]);
-  const list = poll(async () => { const asked = key(); return { ...await readPlans(query(), own.wanted), asked }; }, () => (param("q") || own.wanted > REQUEST_MAX ? SEARCH_MS : POLL_MS), () => app.render());
+  const query = () => Object.fromEntries([["status", param("status")], ["q", param("q").trim()], ["with_failures", param("failed") && "true"], ["agent_type", param("agent").trim()], ["where", conditions(param("since"), param("cost"))]].filter(([, value]) => value));
+  const key = () => JSON.stringify([["status", "q", "failed", "agent", "since", "cost"].map((name) => param(name).trim()), own.wanted]);
+  // Without a filter, plans inside plans stand below those.
+  const asked = () => { const given = query(); return Object.keys(given).length ? given : { outermost: "true" }; };
+  const list = poll(async () => {
+    const asKey = key();
+    const inside = [...own.opened].slice(-OPENED_MAX).map(async (id) => [id, (await get(`/v1/plans?parent=${encodeURIComponent(id)}&limit=${INSIDE_MAX}`)).items]);
+    const [page, ...opened] = await Promise.all([readPlans(asked(), own.wanted), ...inside]);
+    for (const plan of page.items) own.selected.renew(plan.plan_id, plan);
+    return { ...page, inside: Object.fromEntries(opened), asked: asKey };
+  }, () => (param("q") || own.wanted > REQUEST_MAX ? SEARCH_MS : POLL_MS), () => app.render());
   const restore = (left) => {
     own.wanted = left?.wanted || LIMIT;
+    own.opened = new Set(left?.opened);
+    own.selected.items.clear();
+    for (const plan of left?.selected || []) own.selected.items.set(plan.plan_id, plan);
     if (left?.value?.asked === key()) list.value = left.value;
   };
   restore(kept);
-  const workers = poll("/v1/workers", 4_000, () => app.render());
-  const queues = poll("/v1/queues", 4_000, () => app.render());
+  const workers = poll("/v1/workers", ROUND_MS, () => app.render());
+  const queues = poll("/v1/queues", ROUND_MS, () => app.render());
   const read = () => { clearTimeout(own.typing); own.order = null; list.refresh(); app.render(); };
-  const set = (changes) => { app.replace(changes); own.wanted = LIMIT; read(); };
-  const type = (value) => { app.replace({ q: value || null }); own.wanted = LIMIT; clearTimeout(own.typing); own.typing = setTimeout(read, TYPING_MS); app.render(); };
+  const set = (changes) => { app.replace(changes); own.wanted = LIMIT; own.selected.items.clear(); read(); };
+  const toggle = (id) => { if (!own.opened.delete(id)) own.opened.add(id); list.refresh(); app.render(); };
+  const selectAll = async () => {
+    const asKey = key();
+    own.isReading = true;
+    app.render();
+    try {
+      const { items } = await readPlans(asked(), REQUEST_MAX * REQUESTS_MAX);
+      if (asKey === key()) for (const plan of items) own.selected.items.set(plan.plan_id, plan);
+    } catch (refusal) { app.announce(refusal.message); }
+    own.isReading = false;
+    app.render();
+  };
+  const type = (value) => { app.replace({ q: value || null }); own.selected.items.clear(); own.wanted = LIMIT; clearTimeout(own.typing); own.typing = setTimeout(read, TYPING_MS); app.render(); };
   const runDemo = async () => {
     own.isSubmitting = true;
     app.render();
@@ -67,16 +101,17 @@ export function plansScreen(kept) {
   return {
     title: () => "Plans",
     follow: (left) => { restore(left); read(); },
-    keep: () => ({ wanted: own.wanted, value: list.value }),
+    keep: () => ({ wanted: own.wanted, value: list.value, opened: [...own.opened], selected: own.selected.list() }),
     close: () => { clearTimeout(own.typing); list.close(); queues.close(); workers.close(); },
     view: () => {
       const counts = app.inbox()?.overview();
       return [
         pageHead("Plans", list.value ? upToDate() : null, can("submitter") ? h("a", { class: "button primary", href: "#/playground" }, "New goal") : null),
         counts?.plans ? strip(counts, queues.value, workers.value) : null,
-        filters(counts, { set, type, param }),
+        filters(counts, { set, type, param, agents: (queues.value?.items || []).map((queue) => queue.agent_type) }),
+        bulkProgress(),
         trouble(list.refusal, list.refresh),
-        body({ own, list, isOld: list.value && list.value.asked !== key(), query: query(), runDemo, set, loadMore: () => { own.wanted = list.value.items.length + LIMIT; read(); } }),
+        body({ own, list, isOld: list.value && list.value.asked !== key(), query: query(), runDemo, set, toggle, selectAll, loadMore: () => { own.wanted = list.value.items.length + LIMIT; read(); } }),
       ];
     },
   };
@@ -94,26 +129,37 @@ function strip(counts, queues, workers) {
     card("#/plans?status=running", "running", "running", count("running"), "busy", planned ? `${number(planned)} being planned` : ""),
     card("#/plans?failed=1", "failed", "with failures", counts.with_failures, "bad", `of ${plural(counts.plans, "plan")}${counts.is_partial ? " and older ones" : ""}`),
     card("#/dead-letters", "dead", letters === 1 ? "dead letter" : "dead letters", letters, "bad"),
-    card("#/workers", "workers", live && live.length === 1 ? "worker" : "workers", live && live.length, live && live.length ? "good" : "", live ? `${number(live.reduce((sum, one) => sum + one.busy, 0))} of ${number(live.reduce((sum, one) => sum + one.slots, 0))} slots busy` : ""));
+    card("#/workers", "workers", live && live.length === 1 ? "worker" : "workers", live?.length, live?.length ? "good" : "", live ? `${number(live.reduce((sum, one) => sum + one.busy, 0))} of ${number(live.reduce((sum, one) => sum + one.slots, 0))} slots busy` : ""));
 }
 
-function filters(counts, { set, type, param }) {
+/** What the API is asked for beside words and statuses; times by the minute, so that the question stays the same for a while. */
+function conditions(since, cost) {
+  const begin = new Date(Math.floor((app.now - Number(since)) / 60_000) * 60_000).toISOString();
+  return [since && `$.updated_at >= "${begin}"`, cost && `$.usage.cost >= ${Number(cost)}`].filter(Boolean).join(" && ");
+}
+
+function filters(counts, { set, type, param, agents }) {
   const chosen = param("status");
+  const choice = (name, label, options) => h("label", null, h("span", { class: "visually-hidden" }, label), h("select", { value: param(name), onchange: (event) => set({ [name]: event.target.value || null }) }, options.map(([value, text]) => h("option", { key: value, value, selected: value === param(name) }, text))));
   return h("div", { class: "filters" },
     searchBox("Words of names, ids and goals", param("q"), type),
     h("label", null, h("span", { class: "visually-hidden" }, "Status"), h("select", { value: chosen, onchange: (event) => set({ status: event.target.value || null }) }, h("option", { value: "", selected: !chosen }, "Every status"), PLAN_STATUSES.map((name) => h("option", { key: name, value: name, selected: name === chosen }, words(name), counts ? ` (${number(counts.statuses[name] || 0)})` : "")))),
+    choice("agent", "Agent type", [["", "Every agent type"], ...[...new Set([...agents, param("agent")].filter(Boolean))].sort().map((name) => [name, name])]),
+    choice("since", "Time", SINCE), choice("cost", "Cost", COSTS),
     h("label", { class: "check" }, h("input", { type: "checkbox", checked: param("failed") === "1", onchange: (event) => set({ failed: event.target.checked ? "1" : null }) }), " With failures only"));
 }
 
-function body({ own, list, isOld, query, loadMore, runDemo, set }) {
+function body({ own, list, isOld, query, loadMore, runDemo, set, toggle, selectAll }) {
   if (!list.value) return list.refusal ? null : skeleton(8);
-  const { items, next } = list.value;
+  const { items, next, inside } = list.value;
+  const { selected } = own, verbs = planVerbs();
   const isFiltered = Object.keys(query).length;
   if (!items.length && !isFiltered) return firstVisit(own, runDemo);
   const more = next ? button({ onclick: loadMore }, items.length ? "Load older plans" : "Search further back") : null;
-  if (!items.length) return h("div", { class: isOld ? "is-old" : "" }, empty("Nothing matches", next ? "No plan that was looked at so far fits." : "No plan fits the filter.", more, " ", button({ onclick: () => set({ q: null, status: null, failed: null }) }, "Clear the filter"), " ", query.q ? h("a", { class: "button", href: `#/history?q=${encodeURIComponent(query.q)}` }, "Search the logs") : null));
+  if (!items.length) return h("div", { class: isOld ? "is-old" : "" }, empty("Nothing matches", next ? "No plan that was looked at so far fits." : "No plan fits the filter.", more, " ", button({ onclick: () => set({ q: null, status: null, failed: null, agent: null, since: null, cost: null }) }, "Clear the filter"), " ", query.q ? h("a", { class: "button", href: `#/history?q=${encodeURIComponent(query.q)}` }, "Search the logs") : null));
   return h("div", { class: isOld ? "is-old" : "", onmouseenter: () => { own.isPointerOn = true; }, onmouseleave: () => { own.isPointerOn = false; app.render(); } },
-    planTable(hold(own, items)), more,
+    verbs.length ? bulkBar({ selected, shown: items.map((plan) => [plan.plan_id, plan]), selectAll: next ? selectAll : null, isReading: own.isReading, buttons: bulkButtons(verbs, selected.list(), planLabel, () => { selected.clear(); list.refresh(); }) }) : null,
+    planTable(nested(hold(own, items), inside, own.opened), undefined, { toggle, selected: verbs.length ? selected : null }), more,
     commands(`goalmill plan list${query.q ? ` --search ${quote(query.q)}` : ""}${query.status ? ` --status ${query.status}` : ""}`, curl("GET", `/v1/plans${isFiltered ? `?${new URLSearchParams(query)}` : ""}`)));
 }
 
@@ -127,13 +173,38 @@ function hold(own, plans) {
   return plans;
 }
 
-export function planTable(plans, caption = "Plans, last changed first") {
+/** The plans with those inside them below: the opened ones, or in a list with a filter those that fit too. */
+function nested(plans, inside, opened) {
+  const ids = new Set(plans.map((plan) => plan.plan_id));
+  const childrenOf = (plan) => [...(opened.has(plan.plan_id) ? inside[plan.plan_id] || [] : []), ...plans.filter((one) => one.parent === plan.plan_id)];
+  const rows = [], seen = new Set();
+  const add = (plan, depth) => {
+    if (seen.has(plan.plan_id)) return;
+    seen.add(plan.plan_id);
+    rows.push({ ...plan, depth, isOpen: opened.has(plan.plan_id) });
+    for (const child of childrenOf(plan)) add(child, depth + 1);
+  };
+  for (const plan of plans) if (!plan.parent || !ids.has(plan.parent)) add(plan, 0);
+  return rows;
+}
+
+/**
+ * @param {any[]} plans
+ * @param {string} [caption]
+ * @param {{toggle?: (id: string) => void, selected?: any}} [options]
+ *
+ * - `toggle(id)`: shows or hides the plans inside a plan; `selected`: see `selection`, or null where nothing can be done.
+ */
+export function planTable(plans, caption = "Plans, last changed first", { toggle, selected } = {}) {
   const hasNamespaces = plans.some((plan) => plan.namespace && plan.namespace !== "default");
-  const heads = ["Plan", "Status", "Steps", hasNamespaces ? "Namespace" : null, { text: "Revisions", num: true }, { text: "Time", num: true }, { text: "Cost", num: true }, { text: "Changed", num: true }].filter(Boolean);
-  return table(caption, heads, plans.map((plan) => h("tr", { key: plan.plan_id },
-    rowHead(h("a", { href: planLink(plan.plan_id), dir: "auto" }, plan.name || plan.plan_id), h("div", { class: "dim id" }, plan.plan_id)),
+  const heads = [selected ? { text: "Selection", isHidden: true } : null, "Plan", "Status", "Steps", hasNamespaces ? "Namespace" : null, { text: "Revisions", num: true }, { text: "Time", num: true }, { text: "Cost", num: true }, { text: "Changed", num: true }].filter(Boolean);
+  return table(caption, heads, plans.map((plan) => h("tr", { key: plan.plan_id, class: plan.depth ? `inside depth-${Math.min(plan.depth, 3)}` : "" },
+    selected ? h("td", { class: "select" }, selectBox(selected, plan.plan_id, plan, plan.name || plan.plan_id)) : null,
+    rowHead(h("a", { href: planLink(plan.plan_id), dir: "auto" }, plan.name || plan.plan_id), h("div", { class: "dim id" }, plan.plan_id),
+      plan.parent && !plan.depth ? h("div", { class: "dim" }, "inside ", h("a", { href: planLink(plan.parent) }, plan.parent)) : null,
+      plan.plans_inside && toggle ? button({ class: "quiet small", "aria-expanded": String(plan.isOpen), onclick: () => toggle(plan.plan_id) }, icon(plan.isOpen ? "down" : "right"), h("span", null, `${plural(plan.plans_inside, "plan")} inside`)) : null),
     cell(status(plan.status), plan.waits?.due_at ? h("div", { class: "dim" }, "decision due ", time(plan.waits.due_at)) : null), cell(progress(plan.counts)), hasNamespaces ? cell(plan.namespace || "") : null,
-    h("td", { class: `num ${plan.revision ? "" : "no-revision"}` }, plan.revision ? number(plan.revision) : dim("0")), figure(elapsed(plan)), figure(money(plan.usage.cost)), figure(time(plan.updated_at)))), { class: "plan-table" });
+    h("td", { class: `num ${plan.revision ? "" : "no-revision"}` }, plan.revision ? number(plan.revision) : dim("0")), figure(elapsed(plan)), figure(money(plan.usage.cost)), figure(time(plan.updated_at)))), { class: `plan-table ${selected ? "selectable" : ""}` });
 }
 
 const elapsed = (plan) => (isFinal(plan.status) ? duration((plan.execution_seconds ?? NaN) * 1000) : duration(app.now - Date.parse(plan.created_at)));
@@ -151,42 +222,75 @@ function firstVisit(own, runDemo) {
 /**
  * The numbers of all plans, and what waits for people, the most urgent first.
  *
- * The scheduler says which plans wait; each of them is read when it has changed.
+ * The scheduler says which plans wait; while `show` asks for them, each of them is read when it has changed.
  */
 export function inbox(onUpdate) {
   const known = new Map();
+  let wanted = 0;
   const read = async () => {
-    const overview = await get("/v1/overview");
+    const limit = wanted;
+    const overview = await get(`/v1/overview?limit=${limit}`);
     const changed = overview.waiting.filter((plan) => known.get(plan.plan_id)?.seq !== plan.seq);
     for (let i = 0; i < changed.length; i += 8) {
-      await Promise.all(changed.slice(i, i + 8).map(async ({ plan_id, seq }) => { const view = await get(planPath(plan_id)).catch(() => null); if (view) known.set(plan_id, { seq, items: waitingItems(view) }); }));
+      await Promise.all(changed.slice(i, i + 8).map(async ({ plan_id, seq }) => { const items = await readWaiting(plan_id).catch(() => null); if (items) known.set(plan_id, { seq, items }); }));
     }
+    if (!limit) return { overview, items: list?.value?.items || [] };
     const ids = new Set(overview.waiting.map((plan) => plan.plan_id));
     for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
     const items = [...known.values()].flatMap((one) => one.items).sort((a, b) => (Date.parse(a.due) || Infinity) - (Date.parse(b.due) || Infinity) || Date.parse(a.since) - Date.parse(b.since));
-    return { overview, items };
+    return { overview, items, plans: overview.waiting.length, isRead: true };
   };
-  const list = poll(read, INBOX_MS, onUpdate);
-  const items = () => list.value?.items || [];
-  return { overview: () => list.value?.overview, count: () => list.value?.overview.waits || 0, items, isLoaded: () => Boolean(list.value), refusal: () => list.refusal, refresh: list.refresh, close: list.close };
+  let list = null;
+  list = poll(read, INBOX_MS, onUpdate);
+  return {
+    overview: () => list.value?.overview, all: () => list.value?.overview.waits || 0, items: () => list.value?.items || [],
+    /** What the person who looks may decide. */
+    count: () => (can("approver") ? list.value?.overview.waits || 0 : 0),
+    /** Plans that are shown; fewer than asked for are all. */
+    plans: () => list.value?.plans || 0, isLoaded: () => Boolean(list.value?.isRead), refusal: () => list.refusal, refresh: () => list.refresh(), close: () => list.close(),
+    /** From now on so many of the plans that wait are read. */
+    show: (count) => { wanted = count; if (count) list.refresh(); },
+  };
+}
+
+/** What a plan needs from people; of steps with the inputs that they would get. */
+async function readWaiting(plan) {
+  const view = await get(planPath(plan));
+  const hasSteps = view.steps.some((step) => step.status === "awaiting_approval");
+  return waitingItems(view, hasSteps ? (await get(`${planPath(plan)}/graph`)).steps : []);
+}
+
+/** Inputs as they would be sent: what only names an output is that output, if it is there and not stored apart. */
+function filledIn(value, view) {
+  if (Array.isArray(value)) return value.map((one) => filledIn(one, view));
+  if (value !== null && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, filledIn(one, view)]));
+  const [, id, path] = (typeof value === "string" && /^\{\{\s*steps\.([\w-]+)\.outputs((?:\.\w+)*)\s*\}\}$/.exec(value)) || [];
+  const found = id && path.split(".").slice(1).reduce((part, name) => part?.[name], view.steps.find((step) => step.id === id)?.outputs);
+  return found === undefined ? value : found;
 }
 
 /** What a plan needs from people, each with its deadline and with what happens then. */
-export function waitingItems(view) {
+export function waitingItems(view, definitions = []) {
   const { decision } = view;
-  const item = (kind, what, due, otherwise, more) => ({ key: `${view.plan_id}/${kind}/${(more && more.id) || ""}`, plan: view.plan_id, name: view.name, kind, what, due, otherwise, since: view.updated_at, ...more });
+  const definitionOf = new Map(definitions.map((step) => [step.id, step]));
+  const inputsOf = (step) => filledIn(definitionOf.get(step.id)?.inputs, view);
+  const item = (kind, what, due, otherwise, more) => ({ key: `${view.plan_id}/${kind}/${more?.id || ""}`, plan: view.plan_id, name: view.name, kind, what, due, otherwise, since: view.updated_at, ...more });
   const items = [];
   if (decision && view.proposal) items.push(item("revision", `Revision ${view.proposal.revision}: ${view.proposal.summary || plural(view.proposal.changes.length, "change")}`, decision.due_at, withoutDecision(decision, "revision")));
   else if (decision?.failed_step) items.push(item("failure", `${decision.failed_step} has failed: go on without it?`, decision.due_at, withoutDecision(decision, "failure")));
-  else if (decision) items.push(item("plan", view.planner === "submitted" ? `A submitted plan of ${plural(view.steps.length, "step")}` : `A plan of ${plural(view.steps.length, "step")} by ${view.planner}`, decision.due_at, withoutDecision(decision, "plan")));
+  else if (decision) items.push(item("plan", view.planner === "submitted" ? `A submitted plan of ${plural(view.steps.length, "step")}` : `A plan of ${plural(view.steps.length, "step")} by ${view.planner}`, decision.due_at, withoutDecision(decision, "plan"), { steps: view.steps }));
   if (view.question) items.push(item("question", view.question.question, view.question.due_at, withoutAnswer(view.question, false), { id: view.question.id, question: view.question }));
   for (const step of view.steps) {
     if (step.status !== "awaiting_approval") continue;
-    if (step.question) items.push(item("answer", `${step.id} asks: ${step.question.question}`, step.question.due_at, withoutAnswer(step.question, true), { id: step.id, question: step.question, step }));
-    else if (step.decision) items.push(item("step", `${step.id}: ${step.reason || step.description || step.agent_type}`, step.decision.due_at, withoutDecision(step.decision, "step"), { id: step.id, step }));
+    if (step.question) items.push(item("answer", `${step.id} asks: ${step.question.question}`, step.question.due_at, withoutAnswer(step.question, true), { id: step.id, question: step.question, step, inputs: inputsOf(step) }));
+    else if (step.decision) items.push(item("step", `${step.id}: ${step.reason || step.description || step.agent_type}`, step.decision.due_at, withoutDecision(step.decision, "step"), { id: step.id, step, inputs: inputsOf(step) }));
   }
   return items;
 }
 
+const SOON_MS = 600_000;
+/** Whether a deadline is so near that it is marked. */
+export const isSoon = (due) => Date.parse(due) - app.now < SOON_MS;
+
 /** `in 2 h, without a decision: the plan is rejected`: the deadline, and what happens then. */
-export const deadline = ({ due, otherwise, since, question }) => (Number.isFinite(Date.parse(due)) ? dim(time(due), `, without ${question ? "an answer" : "a decision"}: ${otherwise}`) : dim("no time limit; waits since ", time(since)));
+export const deadline = ({ due, otherwise, since, question }) => (Number.isFinite(Date.parse(due)) ? h("span", { class: isSoon(due) ? "soon" : "dim" }, isSoon(due) ? h("strong", null, "Last ten minutes: ") : null, time(due), `, without ${question ? "an answer" : "a decision"}: ${otherwise}`) : dim("no time limit; waits since ", time(since)));

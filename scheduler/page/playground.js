@@ -88,7 +88,7 @@ function previewView(own) {
     h("p", { class: "dim" }, "Nothing runs yet."),
     facts([["Planner", preview.planner], ["Confidence", percent(preview.confidence)], ["Steps", number(plan.steps.length)], ["Longest path", duration(preview.critical_path_seconds * 1000)], ["Estimated cost", money(preview.cost)]]),
     preview.goal ? h("details", { open: true }, h("summary", null, "What a model read in the text of the goal"), json(preview.goal, "preview-goal")) : null,
-    issues(preview.issues), preview.warnings && preview.warnings.length ? [h("h3", null, "Notes"), issues(preview.warnings)] : null,
+    issues(preview.issues), preview.warnings?.length ? [h("h3", null, "Notes"), issues(preview.warnings)] : null,
     layout.steps.length ? graph(layout, steps, { id: "preview", selected: own.selected, onSelect: (id) => { own.selected = own.selected === id ? null : id; app.render(); }, isDown: runsDown(), label: "Graph of the previewed plan" }) : null,
     own.selected && steps.has(own.selected) ? json(steps.get(own.selected).definition, `preview-${own.selected}`) : null,
     table("Steps of the preview", ["Step", "Agent", "Action", "Waits for"], order(layout, steps).map((id) => { const step = steps.get(id).definition; return h("tr", { key: id }, rowHead(id, h("div", { class: "dim", dir: "auto" }, step.description)), cell(step.agent_type || words(step.kind)), cell(step.action || ""), cell(awaited(step).join(", "))); })),

@@ -157,8 +157,8 @@ function applyStep(state, event, data, ms) {
 
 function takePending(state, ms) {
   const { added, modified, removed } = state.pending;
-  added.forEach((definition) => addStep(state, definition));
-  modified.forEach((definition) => addStep(state, definition));
+  added.forEach((definition) => { addStep(state, definition); });
+  modified.forEach((definition) => { addStep(state, definition); });
   for (const id of removed) {
     const step = state.steps.get(id);
     if (step) setStatus(step, "revised", ms);
@@ -182,15 +182,15 @@ function applyPlan(state, event, data, ms) {
   if (to) state.status = to;
   switch (event.type) {
     case "goal_accepted":
-      Object.assign(state, { goal: data.goal, name: (data.goal && data.goal.description) || "", parent: data.parent || null, traceparent: data.traceparent || "", submission: data.submission });
+      Object.assign(state, { goal: data.goal, name: data.goal?.description || "", parent: data.parent || null, traceparent: data.traceparent || "", submission: data.submission });
       break;
     case "goal_changed":
       state.goal = { ...state.goal, constraints: data.constraints, success_criteria: data.success_criteria, deadline_ms: data.deadline_ms };
       break;
     case "plan_created":
       Object.assign(state, { planner: data.planner, confidence: data.confidence, name: data.plan.name || state.name, phases: data.plan.phases || [], fork: data.fork || null, planningMs: ms - state.startMs });
-      data.plan.steps.forEach((step) => addStep(state, step));
-      for (const [id, outputs] of Object.entries((data.fork && data.fork.kept) || {})) {
+      data.plan.steps.forEach((step) => { addStep(state, step); });
+      for (const [id, outputs] of Object.entries(data.fork?.kept || {})) {
         const step = state.steps.get(id);
         if (step) { setStatus(step, "completed", ms); step.outputs = outputs; step.cached = true; }
       }

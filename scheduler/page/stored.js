@@ -4,11 +4,11 @@ import { h } from "./dom.js";
 import { can, get } from "./api.js";
 import { actionButtons, because, reasonFlag } from "./actions.js";
 import { app, button, cell, commands, curl, dim, empty, facts, figure, json, pageHead, planLink, prose, rowHead, searchBox, skeleton, table, time, trouble } from "./parts.js";
-import { capital, number, plural, quote } from "./format.js";
+import { readSchema, schemaFields } from "./forms.js";
+import { number, plural, quote } from "./format.js";
 
 const storedLink = (name, version) => `#/stored/${encodeURIComponent(name)}${version ? `?version=${version}` : ""}`;
 const storedPath = (reference) => `/v1/stored-plans/${encodeURIComponent(reference)}`;
-const isText = (schema) => schema.type === "string" && !schema.enum;
 
 export function storedScreen(route) {
   return route.path[1] ? versionScreen(route.path[1]) : listScreen();
@@ -32,7 +32,7 @@ function list(items) {
     h("div", { class: "filters" }, searchBox("Name or description", app.route.params.get("q") || "", (q) => { app.replace({ q: q || null }); app.render(); })),
     found.length ? table("Stored plans", ["Plan", { text: "Version", num: true }, { text: "Steps", num: true }, "Inputs", "Stored", "By"], found.map((one) => h("tr", { key: one.name },
       rowHead(h("a", { href: storedLink(one.name) }, one.name), " ", one.retired ? h("span", { class: "tag" }, "retired") : null, h("div", { class: "dim", dir: "auto" }, one.description)),
-      figure(number(one.version)), figure(number(one.steps)), cell(Object.keys((one.input_schema || {}).properties || {}).join(", ") || dim("–")), cell(time(one.stored_at)), cell(one.actor)))) : empty("Nothing matches"),
+      figure(number(one.version)), figure(number(one.steps)), cell(Object.keys(one.input_schema?.properties || {}).join(", ") || dim("–")), cell(time(one.stored_at)), cell(one.actor)))) : empty("Nothing matches"),
     commands("goalmill plan list --stored", curl("GET", "/v1/stored-plans"))];
 }
 
@@ -74,7 +74,7 @@ function version(own, show, read) {
 }
 
 function inputsTable(schema) {
-  const properties = Object.entries((schema || {}).properties || {});
+  const properties = Object.entries(schema?.properties || {});
   if (!properties.length) return h("p", { class: "dim" }, "It takes no inputs.");
   const required = schema.required || [];
   return [h("h3", null, "Inputs"), table("Inputs", ["Name", "Type", "Default", "Description"], properties.map(([name, one]) => h("tr", { key: name }, rowHead(name, " ", required.includes(name) ? h("span", { class: "tag" }, "required") : null), cell(one.enum ? one.enum.map((value) => JSON.stringify(value)).join(" | ") : one.type || "anything"), cell(one.default === undefined ? dim("–") : h("code", null, JSON.stringify(one.default))), cell(prose(one.description || "")))))];
@@ -82,28 +82,16 @@ function inputsTable(schema) {
 
 /** A form with a field for each input; what is left empty has its default. */
 function run(shown, reference) {
-  const schema = shown.input_schema || {}, required = schema.required || [];
-  const inputs = Object.entries(schema.properties || {});
-  const written = (value) => (value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value));
-  const fields = inputs.map(([name, one]) => {
-    const choices = Array.isArray(one.enum) ? one.enum : one.type === "boolean" ? [true, false] : null;
-    const kind = choices ? { options: choices.map(written) } : ["number", "integer"].includes(one.type) ? { type: "number" } : isText(one) ? {} : { type: "text", code: true };
-    const isRequired = required.includes(name) && one.default === undefined;
-    return { name: `input-${name}`, label: name, value: written(one.default), required: isRequired, isOptional: !isRequired, hint: [capital(one.description || ""), choices || isText(one) || kind.type === "number" ? "" : `JSON${one.type ? `, ${one.type}` : ""}`].filter(Boolean).join(" – "), ...kind };
-  });
-  const given = (values) => Object.fromEntries(inputs.map(([name, one]) => {
-    const text = values[`input-${name}`];
-    if (text === undefined || text === "") return null;
-    if (isText(one)) return [name, text];
-    const choice = (one.enum || []).find((value) => written(value) === text);
-    if (choice !== undefined) return [name, choice];
-    try { return [name, JSON.parse(text)]; } catch { if (!one.type) return [name, text]; throw new Error(`${name} must be JSON${one.type ? ` of the type ${one.type}` : ""}`); }
-  }).filter(Boolean));
+  const schema = { type: "object", ...shown.input_schema };
+  const names = Object.keys(schema.properties || {});
+  const inputs = (values) => (names.length ? readSchema(schema, "inputs", values) : {});
+  const flags = (values) => { try { return Object.entries(inputs(values)).map(([name, value]) => ` --input ${quote(`${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)}`).join(""); } catch { return " …"; } };
   return {
-    title: `Run ${reference}`, verb: "Run", text: inputs.length ? `A new plan begins with these ${plural(inputs.length, "input")}.` : "A new plan begins; it takes no inputs.", key: "run", isPrimary: true, fields,
-    request: (values) => ({ path: `${storedPath(reference)}:run`, body: { inputs: given(values) } }),
-    cli: (values) => `goalmill run ${reference}${inputs.map(([name]) => (values[`input-${name}`] ? ` --input ${quote(`${name}=${values[`input-${name}`]}`)}` : "")).join("")}`,
-    then: (answer) => { if (answer && answer.plan_id) app.go(planLink(answer.plan_id)); },
+    title: `Run ${reference}`, verb: "Run", text: names.length ? `A new plan begins with these ${plural(names.length, "input")}.` : "A new plan begins; it takes no inputs.", key: "run", isPrimary: true,
+    fields: names.length ? schemaFields(schema, { name: "inputs", pointer: "/inputs" }) : [],
+    request: (values) => ({ path: `${storedPath(reference)}:run`, body: { inputs: inputs(values) } }),
+    cli: (values) => `goalmill run ${reference}${flags(values)}`,
+    then: (answer) => { if (answer?.plan_id) app.go(planLink(answer.plan_id)); },
   };
 }
 

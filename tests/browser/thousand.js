@@ -53,7 +53,7 @@ export function thousandTests(given) {
 
 /** Opens a screen, signed in. */
 export async function openAs({ goalmill, tokens }, roles, hash = "#/plans", options = {}) {
-  const own = await open(goalmill, hash, { ...options, before: (page) => { page.isInterrupted = true; } });
+  const own = await open(goalmill, hash, { ...options, before: async (page) => { page.isInterrupted = true; if (options.before) await options.before(page); } });
   await settled(own.page);
   await own.page.getByLabel("Token").fill(tokens[roles]);
   await own.page.getByRole("button", { name: /^Sign in/ }).click();
@@ -79,7 +79,10 @@ async function numbers(given) {
     await card("wait for people", number(wanted.waits));
   }
   expect(wanted.statuses.running > RUNNING, `${wanted.statuses.running} plans run`);
-  await holds(page, "the number beside Approvals is that of all plans", (value) => document.querySelector("nav .count").textContent === value, String(wanted.waits));
+  expect(await page.locator("nav .count").count() === 0, "a viewer decides nothing, so nothing waits for them");
+  const approver = await openAs(installation, "approver");
+  await holds(approver.page, "the number beside Approvals is that of all plans", (value) => document.querySelector("nav .count")?.textContent === value, String(wanted.waits));
+  await close(approver);
   await goTo(page, "#/plans?failed=1");
   await counted(page, ".plan-table tbody tr", 1);
   await check(own, "thousand-plans");

@@ -60,6 +60,9 @@ fn no_script_lists_statuses_or_events() {
     }
 }
 
+/// Where codes are explained.
+const ERRORS: &str = include_str!("../../../docs/errors/README.md");
+
 #[test]
 fn lists_are_found_in_brackets_objects_and_texts() {
     let found = |script| {
@@ -170,7 +173,10 @@ fn vocabulary() -> String {
     });
     let moves: Vec<EventMove> = of_plan.chain(of_step).collect();
     moves.chunk_by(|one, next| one.name == next.name).for_each(|of_type| put_event(&mut out, of_type));
-    out.push_str("};\n");
+    out.push_str("};\n\n/** Codes of failures that `goalmill explain` knows; agents send others. */\n");
+    let failures = ERRORS.split("\n## Failures").nth(1).and_then(|part| part.split("\n## ").next()).unwrap_or_default();
+    let codes: Vec<&str> = failures.lines().filter_map(|line| line.strip_prefix("#### ")).collect();
+    writeln!(out, "export const EXPLAINED = \"{}\".split(\" \");", codes.join(" ")).expect("a text can always be written to");
     out
 }
 
