@@ -60,6 +60,7 @@ pub struct PlanSummary {
 /// Agent types that a summary names.
 pub const SUMMARY_AGENT_TYPES_MAX: usize = 32;
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer asks so")]
 fn is_zero(count: &u32) -> bool {
     *count == 0
 }

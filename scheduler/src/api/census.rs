@@ -32,7 +32,7 @@ const KEPT_TIMES: u32 = 20;
 const KEPT_MIN: Duration = Duration::from_millis(500);
 const KEPT_MAX: Duration = Duration::from_secs(3);
 /// All plans are counted again after so long, also where only changes are asked for: plans expire, and an archive comes back.
-const RECOUNTED: Duration = Duration::from_secs(60);
+const RECOUNTED: Duration = Duration::from_mins(1);
 /// Plans of a shard that are asked for first when only what has changed is read.
 const NEWEST: usize = 64;
 /// Goals that are kept, in bytes; others are read from their logs.

@@ -124,8 +124,15 @@ async fn find(
     agent_type: &AgentType,
     entry: &EntryId,
 ) -> Result<DeadLetter, ApiError> {
-    let letters = api.scheduler.broker.dead_letters(agent_type, SEARCHED_MAX).await?;
-    let found: Vec<_> = letters.into_iter().find(|(known, _)| known == entry).into_iter().collect();
+    let mut found = Vec::new();
+    // Lists show the newest: who acts on many of them need not read all for each.
+    for limit in [LETTERS, SEARCHED_MAX] {
+        let letters = api.scheduler.broker.dead_letters(agent_type, limit).await?;
+        found.extend(letters.into_iter().find(|(known, _)| known == entry));
+        if !found.is_empty() {
+            break;
+        }
+    }
     let plans = api.scheduler.plans.as_ref();
     let found = namespaces::keep_seen(plans, principal, found, |(_, letter)| &letter.plan).await?.pop();
     found.map(|(_, letter)| letter).ok_or_else(|| {

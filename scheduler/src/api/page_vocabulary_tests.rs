@@ -176,7 +176,8 @@ fn vocabulary() -> String {
     out.push_str("};\n\n/** Codes of failures that `goalmill explain` knows; agents send others. */\n");
     let failures = ERRORS.split("\n## Failures").nth(1).and_then(|part| part.split("\n## ").next()).unwrap_or_default();
     let codes: Vec<&str> = failures.lines().filter_map(|line| line.strip_prefix("#### ")).collect();
-    writeln!(out, "export const EXPLAINED = \"{}\".split(\" \");", codes.join(" ")).expect("a text can always be written to");
+    writeln!(out, "export const EXPLAINED = \"{}\".split(\" \");", codes.join(" "))
+        .expect("a text can always be written to");
     out
 }
 

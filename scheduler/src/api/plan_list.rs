@@ -14,7 +14,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary};
 
 use super::Api;
-use super::census::CensusResult;
+use super::census::{CensusEntry, CensusResult};
 use super::entity_tag::tagged_by_content;
 use super::event_search::{CONDITIONS_PATTERN, parse_conditions};
 use super::plan_search::PlanSearch;
@@ -221,14 +221,16 @@ async fn find_known(
     census: &CensusResult,
 ) -> Result<(Vec<PlanSummary>, Option<String>), ApiError> {
     let before_ms = filter.changed_before_ms.unwrap_or(u64::MAX);
+    let is_asked = |(changed_ms, plan, entry): &(u64, &PlanId, &CensusEntry)| {
+        let is_after = || cursor.as_ref().is_none_or(|after| (*changed_ms, *plan) < (after.changed_ms, &after.plan));
+        let is_known = *changed_ms > census.known_after_ms && *changed_ms < before_ms;
+        is_known && is_after() && principal.may_see(&entry.summary.namespace) && filter.fits(&entry.summary)
+    };
+    let known = census.plans.iter().map(|(plan, entry)| (entry.changed_ms, plan, entry));
+    let mut places: Vec<_> = known.filter(is_asked).collect();
+    places.sort_unstable_by(|(a, plan, _), (b, other, _)| (b, other).cmp(&(a, plan)));
     let mut found = Vec::new();
-    for (plan, entry) in census.plans.iter() {
-        let changed_ms = entry.changed_ms;
-        let is_after = || cursor.as_ref().is_none_or(|after| (changed_ms, plan) < (after.changed_ms, &after.plan));
-        let is_known = changed_ms > census.known_after_ms && changed_ms < before_ms;
-        if !is_known || !is_after() || !principal.may_see(&entry.summary.namespace) || !filter.fits(&entry.summary) {
-            continue;
-        }
+    for (changed_ms, plan, entry) in places {
         let is_found = match (&filter.search, &entry.goal) {
             (None, _) => true,
             (Some(search), Some(goal)) => search.fits(&entry.summary, goal),
@@ -237,8 +239,10 @@ async fn find_known(
         if is_found {
             found.push((changed_ms, plan, entry));
         }
+        if found.len() > limit {
+            break;
+        }
     }
-    found.sort_unstable_by(|(a, plan, _), (b, other, _)| (b, other).cmp(&(a, plan)));
     let is_last = found.len() <= limit;
     found.truncate(limit);
     let unknown = ListCursor { changed_ms: census.known_after_ms.saturating_add(1), plan: PlanId::from("") };
