@@ -54,10 +54,10 @@ mod tests {
         for event in &samples {
             stated.observe(event);
         }
-        let parts = samples.iter().filter_map(|event| {
+        let mut parts = samples.iter().filter_map(|event| {
             let PlanEvent::Extended(extended) = event else { return None };
             extended.provenance.as_ref().and_then(said_in).or(extended.confidence)
         });
-        assert_eq!(Some(stated.value), parts.last().or(Some(0.75)));
+        assert_eq!(Some(stated.value), parts.next_back().or(Some(0.75)));
     }
 }
