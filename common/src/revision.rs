@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::call::RecordedCall;
 use crate::event::Route;
 use crate::failure::Failure;
 use crate::goal::Usage;
@@ -285,9 +286,20 @@ pub struct Fork {
     /// Those of them that are partial, with what failed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub partial: BTreeMap<StepId, Vec<Failure>>,
+    /// Calls that steps begin with, numbered from 1, as if an earlier attempt had recorded them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<StepId, Vec<RecordedCall>>,
     /// When set, the remaining steps are planned again before any step is dispatched; the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replan: Option<String>,
+}
+
+impl Fork {
+    /// About how many bytes it takes in the log.
+    pub(crate) fn bytes(&self) -> usize {
+        let kept: usize = self.kept.values().map(|outputs| outputs.text().len()).sum();
+        kept + self.calls.values().flatten().map(RecordedCall::bytes).sum::<usize>()
+    }
 }
 
 #[cfg(test)]

@@ -33,6 +33,27 @@ pub(crate) async fn read_plan_state(plans: &dyn PlanReader, plan: &PlanId) -> Re
     Ok(state)
 }
 
+/// Folds a plan's log up to the first event of which `ends` is true, or to its end; `None` if there is no such plan.
+pub(crate) async fn read_plan_state_until(
+    plans: &dyn PlanReader,
+    plan: &PlanId,
+    ends: impl Fn(&Record) -> bool,
+) -> Result<Option<PlanState>, ReadError> {
+    let mut state = None;
+    let mut pages = Pages::new(plans, plan);
+    while let Some(entries) = pages.next().await? {
+        for entry in &entries {
+            for record in parse_records(entry)? {
+                if ends(&record) {
+                    return Ok(state);
+                }
+                replay(&mut state, &record)?;
+            }
+        }
+    }
+    Ok(state)
+}
+
 /// A plan's log from its beginning, a page at a time.
 pub(crate) struct Pages<'a> {
     plans: &'a dyn PlanReader,

@@ -115,7 +115,11 @@ async fn each(context: &CommandContext, letters: &Letters, verb: &str) -> Comman
     let mut done = Vec::new();
     for entry in entries {
         let plan_id = match verb {
-            "retry" => Some(client.retry_letter(agent_type, &entry).await.map_err(with_help(agent_type))?.plan_id),
+            "retry" => {
+                let accepted = client.retry_letter(agent_type, &entry).await.map_err(with_help(agent_type))?;
+                accepted.warnings.iter().for_each(|issue| screen.warn(&issue.detail));
+                Some(accepted.plan_id)
+            }
             _ => {
                 client.discard_letter(agent_type, &entry).await.map_err(with_help(agent_type))?;
                 None

@@ -4,7 +4,7 @@
 ///
 /// It is raised with each change of `log_format.txt`: a new type of event, field, or word. Schedulers of one format share
 /// the shards; a scheduler of another format waits until they have ended.
-pub const LOG_FORMAT: u32 = 5;
+pub const LOG_FORMAT: u32 = 6;
 
 #[cfg(test)]
 pub(super) use tests::fields;

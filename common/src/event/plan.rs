@@ -50,7 +50,9 @@ events! {
         /// The plan was created.
         PlanCreated(PlanCreated) = "plan_created": Creation,
             sample r#"{"plan":{"steps":[]},"planner":"rules","confidence":0.5}"#,
-            weight |created| event_bytes::plan(&created.plan) + json(created.provenance.as_ref());
+            weight |created| event_bytes::plan(&created.plan)
+                + json(created.provenance.as_ref())
+                + created.fork.as_ref().map_or(0, |fork| fork.bytes());
         /// The plan is valid.
         PlanValidated(PlanValidated) = "plan_validated": Creation,
             weight |validated| FIXED_BYTES * (validated.warnings.len() + 4 * validated.routes.len());

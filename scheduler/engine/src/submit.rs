@@ -257,11 +257,11 @@ fn confidence_of(planned: &Planned) -> f64 {
     if confidence.is_finite() { (confidence.max(0.0) * 10_000.0).round() / 10_000.0 } else { 0.0 }
 }
 
-/// Returns why a fork cannot keep its results: the plan lacks a step.
+/// Returns why a fork cannot keep its results or calls: the plan lacks a step.
 fn fork_mismatch(fork: &Fork, planned: Option<&Planned>) -> Option<String> {
     let has = |id: &StepId| planned.is_some_and(|planned| planned.plan.steps.iter().any(|step| step.id == *id));
-    let missing = fork.kept.keys().find(|id| !has(id))?;
-    Some(format!("the fork keeps a result of step `{missing}`, which is not in the plan"))
+    let missing = fork.kept.keys().chain(fork.calls.keys()).find(|id| !has(id))?;
+    Some(format!("the fork keeps what step `{missing}` did, which is not in the plan"))
 }
 
 /// Returns which number of a plan is not finite: the log could not store it.

@@ -1,16 +1,21 @@
 //! Dead letters: list, retry, discard. Submissions that were refused: list.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use goalmill_broker::DeadLetter;
-use goalmill_common::command::Submit;
+use goalmill_common::blob_ref;
+use goalmill_common::command::{Request, Submit};
+use goalmill_common::event::{Event, Record};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{AgentType, EntryId, Namespace, PlanId};
+use goalmill_common::json::Json as Payload;
+use goalmill_common::number::{to_u32, to_usize};
 use goalmill_common::plan::{Plan, Step};
-use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::revision::Fork;
 use goalmill_common::task::Task;
 use goalmill_common::view::{DeadLetterView, Page, RefusedSubmissionView, summary_namespace};
 use goalmill_plan::validate;
@@ -25,6 +30,7 @@ use super::principal::Principal;
 use super::registry::parse_agent_type;
 use super::response::accepted;
 use super::response::{self, ApiError, unknown_verb};
+use crate::event_log::{self, ReadError};
 use crate::shard_client;
 
 /// Dead letters per page.
@@ -106,11 +112,11 @@ pub(crate) async fn act(
     let letter = find(&api, &principal, &agent_type, &entry).await?;
     let answer = if verb == "retry" {
         let received_ms = api.scheduler.clock.now_ms();
-        let request = retry_request(&api, &principal, &entry, &letter).await?;
+        let (request, warnings) = retry_request(&api, &principal, &entry, &letter).await?;
         let sent =
             shard_client::send_submission(&api.scheduler, &api.shards, request, received_ms, letter.task.len()).await;
         let (plan_id, status) = sent?;
-        accepted(plan_id, status, Vec::new())
+        accepted(plan_id, status, warnings)
     } else {
         Json(view(entry.clone(), letter)).into_response()
     };
@@ -141,14 +147,14 @@ async fn find(
     })
 }
 
-/// A plan of one step that runs the task again. Its id derives from the dead letter, so that a repeated retry is the same
-/// plan. The original plan does not change.
+/// A plan of one step that runs the task again, with the recorded calls of the failed attempts. Its id derives from the dead
+/// letter, so that a repeated retry is the same plan. The original plan does not change.
 async fn retry_request(
     api: &Api,
     principal: &Principal,
     entry: &EntryId,
     letter: &DeadLetter,
-) -> Result<goalmill_common::command::Request, ApiError> {
+) -> Result<(Request, Vec<Issue>), ApiError> {
     let unfit = |why: String| {
         let detail = format!("the task of the dead letter cannot be run again: {why}; discard the letter");
         ApiError(Problem::new(ErrorCode::NotAllowed, detail))
@@ -161,6 +167,7 @@ async fn retry_request(
     if payloads::copy_kept(api, &letter.plan, &plan, std::iter::once(&mut inputs)).await? > 0 {
         return Err(unfit("a large input is no longer stored".into()));
     }
+    let (fork, warnings) = kept_calls(api, &letter.plan, &task, &plan).await?;
     let step = Step {
         description: format!("step `{}` of plan `{}`, once more", task.step, task.plan),
         action: task.action,
@@ -183,7 +190,72 @@ async fn retry_request(
         source: "dead-letter".into(),
         parent: None,
         traceparent: task.traceparent,
-        fork: None,
+        fork,
     };
-    Ok(shard_client::submit_request(&api.scheduler, &principal.actor, &principal.namespace, submit))
+    Ok((shard_client::submit_request(&api.scheduler, &principal.actor, &principal.namespace, submit), warnings))
+}
+
+/// The recorded calls of the failed attempts, as a fork of their plan whose step begins with them. A warning says what is not
+/// kept, because its log or a large outcome is no longer stored or the limits are lower now.
+///
+/// - `from`, `plan`: the plan of the letter, and the new one.
+async fn kept_calls(
+    api: &Api,
+    from: &PlanId,
+    task: &Task,
+    plan: &PlanId,
+) -> Result<(Option<Box<Fork>>, Vec<Issue>), ApiError> {
+    let ends = |record: &Record| {
+        let Event::Step { step, attempt, event, .. } = &record.event else { return false };
+        (step, *attempt) == (&task.step, task.attempt) && event.drops_calls()
+    };
+    let state = match event_log::read_plan_state_until(api.scheduler.plans.as_ref(), from, ends).await {
+        Err(ReadError::Broker(error)) => return Err(error.into()),
+        // A damaged log does not stop the task.
+        state => state.ok().flatten(),
+    };
+    let found = state.and_then(|state| Some((state.revision(), state.paid_calls(&task.step, task.attempt)?)));
+    let Some((revision, recorded)) = found else {
+        let detail = "the log of the failed attempts is no longer stored: their recorded calls are made again";
+        return Ok((None, vec![not_kept(detail.into())]));
+    };
+    let (limits, count) = (&api.scheduler.settings.limits, recorded.len());
+    let (mut calls, mut bytes) = (Vec::new(), 0_usize);
+    for mut call in recorded {
+        let is_reference =
+            |outcome: &Payload| blob_ref::may_contain(outcome) && blob_ref::key(&outcome.value()).is_some();
+        let is_large = call.outcome.as_ref().is_some_and(is_reference);
+        if payloads::copy_kept(api, from, plan, call.outcome.iter_mut()).await? > 0 && is_large {
+            continue;
+        }
+        let sum = bytes.saturating_add(call.bytes());
+        if calls.len() < to_usize(limits.calls_max) && sum <= limits.calls_bytes_max {
+            bytes = sum;
+            call.n = to_u32(calls.len() + 1);
+            calls.push(call);
+        }
+    }
+    let left_out = count - calls.len();
+    let warnings = (left_out > 0).then(|| {
+        not_kept(format!(
+            "{left_out} of {count} recorded calls are too large, or no longer stored: they are made again"
+        ))
+    });
+    let fork = (!calls.is_empty()).then(|| {
+        Box::new(Fork {
+            plan: from.clone(),
+            revision,
+            step: Some(task.step.clone()),
+            kept: BTreeMap::new(),
+            partial: BTreeMap::new(),
+            calls: BTreeMap::from([(task.step.clone(), calls)]),
+            replan: None,
+        })
+    });
+    Ok((fork, warnings.into_iter().collect()))
+}
+
+fn not_kept(detail: String) -> Issue {
+    let hint = "what they did is done twice if it has no key of its own".into();
+    Issue { code: "CALLS_NOT_KEPT".into(), pointer: String::new(), detail, hint }
 }

@@ -2,16 +2,16 @@
 
 use axum::Json;
 use goalmill_common::command::{Request, Verb};
-use goalmill_common::event::{Event, PlanEvent};
+use goalmill_common::event::{Event, PlanEvent, Record};
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::PlanSummary;
-use goalmill_engine::{PlanState, replay};
+use goalmill_engine::PlanState;
 
 use super::Api;
 use super::principal::Principal;
 use super::response::{ApiError, ApiResult, plan_not_found};
-use crate::event_log::{self, Pages, ReadError};
+use crate::event_log::{self, ReadError};
 use crate::shard_client;
 
 /// Sends a verb to the shard of a plan. A finished plan is a conflict, an unknown one is not found.
@@ -65,26 +65,14 @@ pub(super) async fn load_plan_at(api: &Api, id: &str, revision: Option<u32>) -> 
         let detail = format!("plan `{id}` has no revision {revision}: the last one is {}", whole.revision());
         return Err(Problem::new(ErrorCode::NotFound, detail).into());
     }
-    fold_to_revision(api, &id.into(), revision).await
-}
-
-async fn fold_to_revision(api: &Api, plan: &PlanId, revision: u32) -> Result<PlanState, ApiError> {
-    let unreadable =
-        |why: String| ApiError(Problem::new(ErrorCode::Internal, format!("the log of plan `{plan}`: {why}")));
-    let mut state = None;
-    let mut pages = Pages::new(api.scheduler.plans.as_ref(), plan);
-    while let Some(entries) = pages.next().await? {
-        for entry in &entries {
-            for record in event_log::parse_records(entry).map_err(|error| unreadable(error.to_string()))? {
-                let ends = matches!(&record.event, Event::Plan(PlanEvent::Revised(next)) if next.revision > revision);
-                if ends {
-                    return state.ok_or_else(|| unreadable("it has no beginning".into()));
-                }
-                replay(&mut state, &record).map_err(|error| unreadable(error.to_string()))?;
-            }
-        }
-    }
-    state.ok_or_else(|| unreadable("it is empty".into()))
+    let unreadable = |why: String| Problem::new(ErrorCode::Internal, format!("the log of plan `{id}`: {why}"));
+    let ends =
+        |record: &Record| matches!(&record.event, Event::Plan(PlanEvent::Revised(next)) if next.revision > revision);
+    let state = match event_log::read_plan_state_until(api.scheduler.plans.as_ref(), &id.into(), ends).await {
+        Err(ReadError::Broker(error)) => return Err(error.into()),
+        state => state.map_err(|error| unreadable(error.to_string()))?,
+    };
+    Ok(state.ok_or_else(|| unreadable("it has no beginning".into()))?)
 }
 
 /// The summary of a plan.

@@ -12,7 +12,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
 use goalmill_common::report::{Report, What};
-use goalmill_common::revision::{Change, Proposal, RevisionStrategy, Trigger};
+use goalmill_common::revision::{Change, Fork, Proposal, RevisionStrategy, Trigger};
 use goalmill_common::task::Task;
 use goalmill_engine::{PlanAnswer, PlanState, replay};
 
@@ -35,6 +35,8 @@ pub struct RecordedPlan {
     plan: Plan,
     planner: String,
     confidence: f64,
+    /// The plan that it continues.
+    fork: Option<Box<Fork>>,
     outcomes: BTreeMap<(StepId, u32), AttemptOutcome>,
     /// Acts of people and programs, by time.
     acts: Vec<(u64, Verb)>,
@@ -68,6 +70,7 @@ impl RecordedPlan {
             plan,
             planner: state.planner().to_owned(),
             confidence: state.confidence(),
+            fork: records.iter().find_map(fork_of),
             outcomes: BTreeMap::new(),
             acts: Vec::new(),
             revisions: BTreeMap::new(),
@@ -94,7 +97,7 @@ impl RecordedPlan {
             confidence: self.confidence,
             ..Planned::submitted(self.plan.clone(), Vec::new(), Vec::new())
         };
-        submission(self.goal.clone(), Some(planned))
+        Submit { fork: self.fork.clone(), ..submission(self.goal.clone(), Some(planned)) }
     }
 
     /// What became of an attempt.
@@ -188,6 +191,10 @@ impl RecordedPlan {
         }
         Ok(())
     }
+}
+
+fn fork_of(record: &Record) -> Option<Box<Fork>> {
+    if let Event::Plan(PlanEvent::PlanCreated(created)) = &record.event { created.fork.clone() } else { None }
 }
 
 /// What a person or program outside did to the plan.

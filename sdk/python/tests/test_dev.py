@@ -1,6 +1,7 @@
 """`goalmill dev --agent FILE`: agents of a program without Redis, started again when the file changes, or after a crash."""
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -117,5 +118,50 @@ def test_a_program_is_served_without_redis_and_again_when_it_changes(tmp_path: P
         assert said() == "HI!"
         dev.process.send_signal(signal.SIGINT)
         assert dev.process.wait(LIMIT_S) == 0
+    finally:
+        dev.stop()
+
+
+DEADLY = '''
+import json
+import os
+from pathlib import Path
+from goalmill import Agent, Context
+agent = Agent("deadly")
+
+def look(place: str) -> str:
+    with Path(os.environ["LOOKED"]).open("a") as looked:
+        looked.write(place)
+    return place * 40_000
+
+@agent.action
+def work(ctx: Context) -> int:
+    seen = [ctx.call("look", look, place) for place in "abc"]
+    if not Path(os.environ["WELL"]).exists():
+        os._exit(7)
+    return sum(len(place) for place in [*seen, ctx.call("look", look, "d")])
+
+agent.serve()
+'''
+
+
+def test_a_retried_dead_letter_keeps_the_recorded_calls(tmp_path: Path) -> None:
+    worker, looked, well = tmp_path / "worker.py", tmp_path / "looked", tmp_path / "well"
+    worker.write_text(DEADLY)
+    dev = Dev(worker, LOOKED=str(looked), WELL=str(well))
+    try:
+        dev.said("serves deadly")
+        with Plan("work") as plan:
+            Step("s", "deadly", action="work", timeout=60)
+        run = dev.server.submit(plan)
+        until(lambda: run.status == "failed")
+        assert looked.read_text() == "abc"
+        well.touch()
+        command = [BINARY, "dead", "retry", "deadly", "--all", "--yes", "-o", "json", "--server", str(dev.server.http.base_url)]
+        retried = subprocess.run(command, capture_output=True, text=True)
+        assert (retried.returncode, retried.stderr) == (0, "")
+        again = dev.server.run(json.loads(retried.stdout)[0]["plan_id"])
+        assert again.result(LIMIT_S) == 160_000
+        assert looked.read_text() == "abcd"
     finally:
         dev.stop()

@@ -31,7 +31,7 @@ async fn installation(file: &Path, retention_ms: u64) -> Result<Installation> {
     Installation::start(embedded::open(None, Clock::system())?, archived(file, retention_ms)).await
 }
 
-fn archived(file: &Path, retention_ms: u64) -> Settings {
+pub fn archived(file: &Path, retention_ms: u64) -> Settings {
     let mut settings = settings();
     settings.archive.store = ArchiveKind::Sqlite;
     settings.archive.path = file.display().to_string();

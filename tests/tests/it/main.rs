@@ -15,6 +15,7 @@ mod choice;
 mod clocks;
 mod contracts;
 mod data_dir;
+mod dead_letters;
 mod docs;
 mod doctor;
 mod eval;

@@ -3,9 +3,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use goalmill_common::id::PlanId;
 use goalmill_tests::dev::program;
+use goalmill_tests::installation::{Installation, step};
 use serde_json::{Value, json};
 
 use crate::layering::root;
@@ -347,5 +350,25 @@ fn a_kit_gets_errors_with_their_places_and_goes_on() -> Result<()> {
     assert_eq!(kit.next()?["error"]["code"], "NOT_ALLOWED");
     kit.send(&json!({"run": {"plan": {"steps": [{"id": "a", "kind": "internal", "inputs": {"n": 1}}]}}}))?;
     assert_eq!(kit.next()?["result"]["results"]["a"]["n"], 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_a_fork_is_repeated_with_what_the_fork_kept() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let steps =
+        [step("a", "echo", &[], json!({"n": 1})), step("b", "echo", &["a"], json!({"n": "{{ steps.a.outputs.n }}"}))];
+    let plan = it.submit(&json!({"steps": steps})).await?;
+    it.await_end(&plan, Duration::from_mins(1)).await?;
+    let (status, forked) = it.post(&format!("/v1/plans/{plan}:fork"), &json!({"step": "b"})).await?;
+    assert_eq!(status, 202, "{forked}");
+    let fork = PlanId::from(forked["plan_id"].as_str().expect("it has an id"));
+    it.await_end(&fork, Duration::from_mins(1)).await?;
+    let log: String = it.log(&fork).await?.iter().map(|record| record.to_line() + "\n").collect();
+    it.stop().await;
+    let dir = tempfile::tempdir()?;
+    std::fs::write(dir.path().join("plan.jsonl"), log)?;
+    let same = test(dir.path(), &["--from-log", "plan.jsonl"])?;
+    assert_eq!(same.status.code(), Some(0), "{}{}", stdout(&same), String::from_utf8_lossy(&same.stderr));
     Ok(())
 }

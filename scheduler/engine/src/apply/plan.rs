@@ -291,6 +291,10 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
         state.size.add_outputs(outputs);
         transition(state, i, StepStatus::Pending);
     }
+    for (id, calls) in created.fork.iter().flat_map(|fork| &fork.calls) {
+        let i = state.step_of(seq, id)?;
+        state.steps[i].keep_calls(calls.clone());
+    }
     Ok(())
 }
 

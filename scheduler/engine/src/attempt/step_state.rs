@@ -3,6 +3,7 @@
 use std::mem;
 use std::sync::LazyLock;
 
+use goalmill_common::call::RecordedCall;
 use goalmill_common::event::{SkipCause, StepEvent, StepProgress, StepQueued, StepRetrying};
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::WorkerId;
@@ -244,6 +245,11 @@ impl StepState {
     pub(crate) fn keep(&mut self, result: StepResult, is_partial: bool, time_ms: u64) {
         self.run = StepRun::Ended { finished_ms: time_ms, how: StepEnd::Completed(result) };
         self.partial = is_partial;
+    }
+
+    /// The plan is a fork whose step begins with these calls.
+    pub(crate) fn keep_calls(&mut self, calls: Vec<RecordedCall>) {
+        self.details_mut().calls = StepCalls::kept(calls);
     }
 
     /// A blocked step may start.

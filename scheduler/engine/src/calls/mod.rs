@@ -8,6 +8,7 @@ use goalmill_common::call::{CALL_NAME_MAX, CallWait, CallWaitKind, RecordedCall,
 use goalmill_common::event::{CallsDiscarded, StepEvent, StepResumed, StepSuspended};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
 use goalmill_common::limits::Limits;
@@ -32,6 +33,15 @@ impl PlanState {
             left.tokens = left.tokens.map(|tokens| tokens.saturating_sub(call.tokens()));
         }
         left
+    }
+}
+
+impl PlanState {
+    /// The recorded calls of an attempt with which another plan may begin: those that gave something, without cost. `None`
+    /// if it is not the current attempt of the step.
+    pub fn paid_calls(&self, step: &StepId, attempt: u32) -> Option<Vec<RecordedCall>> {
+        let step = &self.steps[self.graph.find(step.as_str())?];
+        (step.attempt() == attempt).then(|| step.calls().paid().collect())
     }
 }
 

@@ -1,7 +1,10 @@
 //! Recorded calls of a step, and what came by callback, as the state keeps them.
 
+use std::collections::BTreeSet;
+
 use goalmill_common::call::RecordedCall;
 use goalmill_common::event::{CallbackReceived, StepEvent};
+use goalmill_common::json::Json;
 use goalmill_common::number::to_usize;
 
 /// The recorded calls of one step.
@@ -12,13 +15,25 @@ pub(crate) struct StepCalls {
     bytes: usize,
     /// How many were recorded when an attempt began, the most of all attempts.
     begun_with: usize,
+    /// Numbers of the calls that waited in vain: nobody decided in time, or their plan did not complete.
+    in_vain: BTreeSet<u32>,
 }
 
 impl StepCalls {
+    /// The calls that a step of a fork begins with.
+    pub(crate) fn kept(recorded: Vec<RecordedCall>) -> Self {
+        let bytes = recorded.iter().map(RecordedCall::bytes).sum();
+        Self { recorded, bytes, ..Self::default() }
+    }
+
     pub(crate) fn fold(&mut self, event: &StepEvent) {
         if let StepEvent::CallRecorded(call) = event {
             self.push((**call).clone());
         } else if let StepEvent::Resumed(resumed) = event {
+            let has_error = |outcome: &Json| outcome.value().get("error").is_some();
+            if resumed.by_default || resumed.call.outcome.as_ref().is_some_and(has_error) {
+                self.in_vain.insert(resumed.call.n);
+            }
             self.push(resumed.call.clone());
         } else if let StepEvent::CallsDiscarded(discarded) = event {
             self.discard(discarded.from, discarded.called.is_none());
@@ -39,6 +54,12 @@ impl StepCalls {
         &self.recorded
     }
 
+    /// What another plan may begin with: the calls that gave something. They are paid for.
+    pub(crate) fn paid(&self) -> impl Iterator<Item = RecordedCall> {
+        let gave = self.recorded.iter().filter(|call| call.error.is_none() && !self.in_vain.contains(&call.n));
+        gave.map(|call| RecordedCall { cost: 0.0, usage: None, ..call.clone() })
+    }
+
     /// The recorded call of this number.
     pub(crate) fn get(&self, n: u32) -> Option<&RecordedCall> {
         self.recorded.get(to_usize(n).wrapping_sub(1))
@@ -55,6 +76,7 @@ impl StepCalls {
     fn discard(&mut self, from: u32, is_refused: bool) {
         self.recorded.truncate(to_usize(from).saturating_sub(1));
         self.bytes = self.recorded.iter().map(RecordedCall::bytes).sum();
+        self.in_vain.retain(|n| *n < from);
         if is_refused {
             self.begun_with = 0;
         }

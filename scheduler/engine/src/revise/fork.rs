@@ -55,6 +55,7 @@ pub fn fork(
         step: step.cloned(),
         kept,
         partial,
+        calls: BTreeMap::new(),
         replan: None,
     };
     let planned = Planned {

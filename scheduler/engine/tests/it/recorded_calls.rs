@@ -10,7 +10,7 @@ use goalmill_common::plan::{Estimates, Fallback, OnPartial, Plan, Retry, Step};
 use goalmill_common::report::{Report, TokenSplit, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
-use goalmill_engine::Rejection;
+use goalmill_engine::{Rejection, fork};
 use serde_json::json;
 
 use crate::world::{World, completed, failed, permanent, plan, report, transient, with};
@@ -321,4 +321,63 @@ fn an_invalid_wait_fails_the_attempt() {
         assert_eq!(failure.code, "ANSWER_INVALID");
         assert!(failure.message.contains(part), "{}", failure.message);
     }
+}
+
+#[test]
+fn a_step_of_a_fork_begins_with_the_calls_that_gave_something() {
+    let mut first = World::of(one(|_| {}));
+    let task = first.dispatch("a");
+    record(&mut first, &task, &[(1, "model"), (2, "search")]);
+    let error = Some(Failure::new(FailureClass::Permanent, "GONE", "x"));
+    first.report(told(&task, RecordedCall { error, outcome: None, ..call(3, "read") })).expect("it is the next call");
+    record(&mut first, &task, &[(4, "model")]);
+    assert_eq!(first.state.paid_calls(&"a".into(), 2), None, "it is another attempt");
+    assert_eq!(first.state.paid_calls(&"b".into(), 1), None);
+    let kept = first.state.paid_calls(&"a".into(), 1).expect("it is the attempt");
+    assert_eq!(kept.iter().map(|call| call.n).collect::<Vec<_>>(), [1, 2, 4]);
+    assert!(kept.iter().all(|call| call.cost == 0.0 && call.usage.is_none() && call.outcome.is_some()));
+
+    let calls: Vec<RecordedCall> = (1..).zip(kept).map(|(n, call)| RecordedCall { n, ..call }).collect();
+    let mut submit = fork(&first.state, &first.state, None, "again".into(), "cli".into()).expect("there is a plan");
+    submit.fork.as_mut().expect("it is a fork").calls = [("a".into(), calls.clone())].into();
+    let mut second = World::new();
+    second.submit_as(submit.clone()).expect("it is a plan");
+    let task = second.dispatch("a");
+    assert_eq!((&task.calls, usage(&second)), (&calls, Usage::default()));
+    // What another plan has recorded is no progress of this one.
+    second.report(lost(&task)).expect("it is current");
+    for attempt in 2..=3 {
+        second.restart();
+        let task = second.dispatch("a");
+        assert_eq!((task.attempt, numbers(&task)), (attempt, vec![1, 2, 3]));
+        second.report(lost(&task)).expect("it is current");
+    }
+    assert_eq!(second.status("a"), StepStatus::Failed);
+
+    submit.fork.as_mut().expect("it is a fork").calls = [("b".into(), Vec::new())].into();
+    assert!(World::new().submit_as(submit).is_err(), "there is no such step");
+}
+
+#[test]
+fn calls_that_waited_in_vain_are_not_kept() {
+    let mut world = World::of(one(|_| {}));
+    let kept = |world: &World, task: &Task| {
+        let calls = world.state.paid_calls(&"a".into(), task.attempt);
+        calls.expect("it is the attempt").iter().map(|call| call.n).collect::<Vec<_>>()
+    };
+    for (n, reason) in [(1, None), (2, Some("yes"))] {
+        let task = world.dispatch("a");
+        let wait = CallWait { limit_ms: Some(1_000), ..CallWait::new(CallWaitKind::Approval, "pay?") };
+        let suspended = SuspendedCall { n, name: format!("approve {n}"), inputs: None, wait };
+        let report = Report { suspended: Some(Box::new(suspended)), ..report(&task, What::Suspended) };
+        world.report(report).expect("it is current");
+        match reason {
+            None => world.step_due("a"),
+            Some(reason) => {
+                world.verb(Verb::ApproveStep { step: "a".into(), reason: reason.into() }).map(drop).expect("it waits")
+            }
+        };
+    }
+    let task = world.dispatch("a");
+    assert_eq!((numbers(&task), kept(&world, &task)), (vec![1, 2], vec![2]));
 }
