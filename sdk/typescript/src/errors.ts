@@ -126,11 +126,19 @@ export class GoalmillError extends Error {
 }
 
 /** A plan that has ended without a result. */
-export class PlanFailed extends GoalmillError {
+export class PlanFailed extends Error {
   override name = 'PlanFailed';
 
-  constructor(readonly plan: string, readonly planStatus: string, code: string, reason: string) {
-    super(`plan ${plan} is ${planStatus}: ${reason}`, 200, code);
+  constructor(
+    /** The id of the plan. */
+    readonly plan: string,
+    /** `failed`, `cancelled` or `rejected`. */
+    readonly planStatus: string,
+    /** That of the failure of the plan; without one, its status in upper case. */
+    readonly code: string,
+    reason: string,
+  ) {
+    super(`plan ${plan} is ${planStatus}: ${reason}`);
   }
 }
 

@@ -1,7 +1,7 @@
 // Workers behind TLS, with the rights of the Redis user `worker`, and while Redis is away.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect as open } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -67,6 +67,20 @@ test('a worker needs no more than the Redis user `worker` may do', async () => {
   await goalmill.end();
   await redis.end();
   rmSync(folder, { recursive: true });
+});
+
+test('Ctrl-C drains what is served, and ends what follows', async () => {
+  const goalmill = await startGoalmill();
+  const [script, served] = [new URL('echo_agent.mjs', import.meta.url).href, join(goalmill.folder, 'served')];
+  const source = `await import('${script}'); (await import('node:fs')).writeFileSync('${served}', ''); setInterval(() => {}, 1_000);`;
+  const program = start(process.execPath, ['--input-type=module', '-e', source], { env: { GOALMILL_REDIS_URL: goalmill.redisUrl } });
+  const client = connect(goalmill.url);
+  await until(async () => (await client.request('GET', '/v1/workers')).items.length === 1, 'the worker lives');
+  program.child.kill('SIGINT');
+  await until(() => existsSync(served), 'the worker has drained');
+  assert.deepEqual([program.child.exitCode, program.child.signalCode], [null, null]);
+  assert.equal(await program.end('SIGINT'), 'SIGINT');
+  await goalmill.end();
 });
 
 test('a worker ends while Redis is away, and `goalmill worker drain` ends one too', async () => {
