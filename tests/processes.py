@@ -15,10 +15,16 @@ def free_port():
         return s.getsockname()[1]
 
 
+def headers():
+    """Those of a request with a body of JSON, with GOALMILL_TOKEN if it is set."""
+    token = os.environ.get("GOALMILL_TOKEN")
+    return {"content-type": "application/json", **({"authorization": f"Bearer {token}"} if token else {})}
+
+
 def call(url, body=None, text=False):
     """What a URL answers: JSON, or text. `body` is posted as JSON."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data=data, headers={"content-type": "application/json"})
+    request = urllib.request.Request(url, data=data, headers=headers())
     with urllib.request.urlopen(request, timeout=30) as answer:
         found = answer.read().decode()
     return found if text or not found.startswith(("{", "[")) else json.loads(found)

@@ -13,8 +13,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 
-from processes import Processes, call, free_port, wait
+from processes import Processes, call, free_port, headers, wait
 
 COUNT = 2
 SUBMIT_S = 0.1
@@ -28,6 +29,7 @@ PLAN = {"steps": [
     {"id": "c", "agent_type": "echo", "inputs": {"n": 1}, "dependencies": ["b1", "b2", "b3"]},
 ]}
 ENDED = {"completed", "failed", "partial", "cancelled", "rejected"}
+BAD = ("lost", "doubled", "hung", "not completed", "steps repeated")
 
 
 class Installation(Processes):
@@ -64,10 +66,12 @@ class Load(threading.Thread):
     def __init__(self, it):
         super().__init__(daemon=True)
         self.it, self.stopped, self.plans, self.again, self.longest = it, threading.Event(), [], 0, 0.0
+        # Plans of before, and the keys of this load.
+        self.before, self.name = call(f"{it.apis[0]}/v1/overview")["plans"], uuid.uuid4().hex
 
     def run(self):
         while not self.stopped.wait(SUBMIT_S):
-            self.submit(f"upgrade-{len(self.plans)}")
+            self.submit(f"{self.name}-{len(self.plans)}")
 
     def submit(self, key):
         begun = time.monotonic()
@@ -76,7 +80,7 @@ class Load(threading.Thread):
             apis = list(self.it.apis)
             api = apis[(len(self.plans) + attempt) % len(apis)]
             request = urllib.request.Request(f"{api}/v1/plans", json.dumps(PLAN).encode(),
-                                             {"content-type": "application/json", "idempotency-key": key})
+                                             {**headers(), "idempotency-key": key})
             try:
                 with urllib.request.urlopen(request, timeout=10) as answer:
                     self.plans.append(json.loads(answer.read())["plan_id"])
@@ -132,7 +136,7 @@ def judge(it, load):
     return {
         "plans": len(load.plans),
         "lost": sum(status == "lost" for status in statuses.values()),
-        "doubled": call(f"{api}/v1/overview")["plans"] - len(set(load.plans)),
+        "doubled": call(f"{api}/v1/overview")["plans"] - load.before - len(set(load.plans)),
         "hung": sum(status not in ENDED | {"lost"} for status in statuses.values()),
         "not completed": sum(status in ENDED - {"completed"} for status in statuses.values()),
         "steps repeated": sum(repeated(log) for log in logs.values()),
@@ -176,9 +180,9 @@ def main():
             if len(rows) == 1:
                 print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
             print("| " + " | ".join(str(value) for value in rows[-1].values()) + " |", flush=True)
-    bad = ("lost", "doubled", "hung", "not completed", "steps repeated")
-    wrong = [row for row in rows if any(row[name] for name in bad) or (row["old processes end by"] == "SIGTERM" and row["attempts lost"])]
+    wrong = [row for row in rows if any(row[name] for name in BAD) or (row["old processes end by"] == "SIGTERM" and row["attempts lost"])]
     sys.exit(1 if wrong or not all(row["plans"] for row in rows) else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Submits plans until a file is there, waits for all, and prints what happened to them: python3 load.py API FILE
+
+Ends with 1 if a plan was lost, doubled, hangs or did not complete, or if a step ran again after it had completed.
+"""
+import json
+import pathlib
+import sys
+import time
+import types
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from upgrade import BAD, Load, judge
+
+it = types.SimpleNamespace(apis=[sys.argv[1]])
+load = Load(it)
+load.start()
+while not pathlib.Path(sys.argv[2]).exists():
+    time.sleep(0.2)
+    if not load.is_alive():
+        sys.exit("the submission of plans ended early")
+load.stopped.set()
+load.join()
+figures = judge(it, load)
+print(json.dumps(figures))
+sys.exit(1 if any(figures[name] for name in BAD) or not figures["plans"] else 0)
