@@ -74,6 +74,8 @@ make_certificates() {
     openssl req -x509 -newkey rsa:2048 -nodes -keyout $pki/ca.key -out $pki/ca.crt -days 2 -subj /CN=cluster 2>/dev/null
     sign api /CN=api "DNS:kubernetes.default.svc,DNS:localhost,IP:127.0.0.1,IP:$OUTSIDE,IP:10.96.0.1"
     sign admin /O=system:masters/CN=admin
+    sign front /CN=front
+    sign figures /CN=figures DNS:figures.kube-system.svc
     openssl genrsa -out $pki/accounts.key 2048 2>/dev/null
     cat >"$KUBECONFIG" <<YAML
 apiVersion: v1
@@ -93,10 +95,13 @@ start_control_plane() {
         --tls-cert-file $pki/api.crt --tls-private-key-file $pki/api.key \
         --kubelet-preferred-address-types InternalIP --kubelet-client-certificate $pki/admin.crt --kubelet-client-key $pki/admin.key --kubelet-certificate-authority $pki/ca.crt \
         --service-account-issuer https://kubernetes.default.svc --service-account-key-file $pki/accounts.key \
-        --service-account-signing-key-file $pki/accounts.key
+        --service-account-signing-key-file $pki/accounts.key \
+        --requestheader-client-ca-file $pki/ca.crt --requestheader-allowed-names front --requestheader-username-headers X-Remote-User \
+        --requestheader-group-headers X-Remote-Group --requestheader-extra-headers-prefix X-Remote-Extra- \
+        --proxy-client-cert-file $pki/front.crt --proxy-client-key-file $pki/front.key
     wait_until 120 "the API server is ready" kubectl get --raw /readyz || return
     start controllers kube-controller-manager --kubeconfig "$KUBECONFIG" --leader-elect=false --root-ca-file $pki/ca.crt \
-        --service-account-private-key-file $pki/accounts.key --horizontal-pod-autoscaler-sync-period 5s
+        --service-account-private-key-file $pki/accounts.key
     start scheduler kube-scheduler --kubeconfig "$KUBECONFIG" --leader-elect=false
     # Without rights to change limits of the kernel, connection tracking stays as it is.
     start proxy kube-proxy --kubeconfig "$KUBECONFIG" --proxy-mode iptables --masquerade-all --oom-score-adj 0 --hostname-override node1 \
@@ -107,16 +112,39 @@ start_control_plane() {
 
 serve_names() {
     start names python3 tests/cluster/names.py "$OUTSIDE" "$API" $pki/admin.crt $pki/admin.key $pki/ca.crt
+    add_outside_service kube-dns "clusterIP: $DNS," 53 53 UDP
+}
+
+# add_outside_service NAME FIELDS PORT TARGET PROTOCOL: a Service of a process outside of the cluster.
+add_outside_service() {
     kubectl apply -f - <<YAML
 apiVersion: v1
 kind: Service
-metadata: {name: kube-dns, namespace: kube-system}
-spec: {clusterIP: $DNS, ports: [{name: dns, port: 53, protocol: UDP}]}
+metadata: {name: $1, namespace: kube-system}
+spec: {$2 ports: [{name: it, port: $3, targetPort: $4, protocol: $5}]}
 ---
 apiVersion: v1
 kind: Endpoints
-metadata: {name: kube-dns, namespace: kube-system}
-subsets: [{addresses: [{ip: $OUTSIDE}], ports: [{name: dns, port: 53, protocol: UDP}]}]
+metadata: {name: $1, namespace: kube-system}
+subsets: [{addresses: [{ip: $OUTSIDE}], ports: [{name: it, port: $4, protocol: $5}]}]
+YAML
+}
+
+# The figures that an adapter for external metrics would bring.
+serve_figures() { # API of the scheduler
+    start figures python3 tests/cluster/figures.py "$OUTSIDE" 9443 $pki/figures.crt $pki/figures.key "$1"
+    add_outside_service figures "" 443 9443 TCP
+    kubectl apply -f - <<YAML
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.external.metrics.k8s.io}
+spec:
+  group: external.metrics.k8s.io
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  caBundle: $(base64 -w 0 $pki/ca.crt)
+  service: {name: figures, namespace: kube-system}
 YAML
 }
 
