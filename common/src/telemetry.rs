@@ -1,15 +1,25 @@
 //! Log lines on standard error, and the Prometheus recorder.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing_subscriber::EnvFilter;
 
 use crate::metric::{self, Instrument, METRICS};
 
 /// The commit of the program, for `goalmill_build_info`.
 static COMMIT: OnceLock<&'static str> = OnceLock::new();
+
+/// Bytes that a pipe with any room takes without a wait: `PIPE_BUF`, of which POSIX demands less.
+const PIPE_BYTES: usize = 4096;
+/// How long a line waits for a reader that is slow, before it and the next ones are dropped.
+const READER_WAIT: Duration = Duration::from_millis(100);
+/// Whether the reader of the log hung at the last line.
+static READER_HANGS: AtomicBool = AtomicBool::new(false);
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +30,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging to standard error. A line that cannot be written, because its reader is gone or the disk is full, is
-/// dropped.
+/// Starts logging to standard error. A line that cannot be written, because its reader is gone or hangs or the disk is
+/// full, is dropped.
 ///
 /// `level` is a filter such as `warn` or `goalmill_worker=debug,info`; `RUST_LOG` wins when it is set.
 /// Calling it again changes nothing.
@@ -30,13 +40,37 @@ pub fn log(level: &str, format: LogFormat) {
     let filter = EnvFilter::try_new(&filter).unwrap_or_else(|_| EnvFilter::new("warn"));
     // By default a failed write is reported by `eprintln!`, which panics because it fails too.
     let builder = tracing_subscriber::fmt().log_internal_errors(false);
-    let builder = builder.with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = builder.with_env_filter(filter).with_writer(|| LogWriter);
     let colour = crate::config::environment("NO_COLOR").is_none() && std::io::stderr().is_terminal();
     let started = match format {
         LogFormat::Text => builder.with_ansi(colour).try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     drop(started);
+}
+
+/// Standard error, without a wait for a reader that hangs: the threads that log are those that do the work.
+struct LogWriter;
+
+impl Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut stderr = io::stderr().lock();
+        for part in line.chunks(PIPE_BYTES) {
+            let hung = READER_HANGS.load(Ordering::Relaxed);
+            let timeout = Timespec::try_from(if hung { Duration::ZERO } else { READER_WAIT }).ok();
+            let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], timeout.as_ref())?;
+            READER_HANGS.store(ready == 0, Ordering::Relaxed);
+            if ready == 0 {
+                break;
+            }
+            stderr.write_all(part)?;
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// The process-wide metrics recorder: installed by the first call, shared by the later ones; `None` when the

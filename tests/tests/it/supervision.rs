@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{Read, pipe};
+use std::io::{Read, Write, pipe};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,6 +106,20 @@ async fn roles_whose_log_has_no_reader_any_more_work_on() -> Result<()> {
     scheduler.becomes_ready().await?;
     worker.becomes_ready().await?;
     assert!(read.join().expect("reading does not panic").is_ok(), "the roles log while they start");
+    interrupt(&redis, &mut scheduler, &mut worker).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_whose_log_has_a_reader_that_hangs_work() -> Result<()> {
+    let redis = RedisServer::start().await?;
+    let (_reader, log) = pipe()?;
+    // Nobody reads, and this thread leaves no room in the pipe.
+    let mut filling = log.try_clone()?;
+    std::thread::spawn(move || while filling.write(b".").is_ok() {});
+    let mut scheduler = Role::scheduler(&redis, log.try_clone()?)?;
+    let mut worker = Role::worker(&redis, log)?;
+    scheduler.becomes_ready().await?;
+    worker.becomes_ready().await?;
     interrupt(&redis, &mut scheduler, &mut worker).await
 }
 
