@@ -9,7 +9,7 @@ import time
 import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from upgrade import BAD, Load, judge
+from upgrade import BAD, Load, events, judge
 
 it = types.SimpleNamespace(apis=[sys.argv[1]])
 load = Load(it)
@@ -22,4 +22,7 @@ load.stopped.set()
 load.join()
 figures = judge(it, load)
 print(json.dumps(figures))
+if figures["attempts lost"]:
+    lost = [event for plan in load.plans for event in events(it.apis[0], plan) if event["type"] == "step_retrying"]
+    print("lost attempts, for example", json.dumps(lost[:3]), file=sys.stderr)
 sys.exit(1 if any(figures[name] for name in BAD) or not figures["plans"] else 0)
