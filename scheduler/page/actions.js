@@ -20,7 +20,7 @@ let open = null;
 export function ask(action) {
   const values = Object.fromEntries((action.fields || []).map((one) => [one.name, one.value ?? ""]));
   let name = "";
-  try { name = `dialog ${action.request(values).path}`; } catch { /* not complete yet */ }
+  try { const { path } = action.request(values); name = path && `dialog ${path}`; } catch { /* not complete yet */ }
   name ||= `dialog ${location.hash} ${action.title} ${action.text}`;
   open = { action, values: { ...values, ...draft(name) }, name, refusal: null, wrong: {}, isBusy: false };
   app.render();
@@ -38,6 +38,7 @@ async function run(event) {
   if (own.isBusy) return;
   let request;
   own.wrong = Object.fromEntries((own.action.fields || []).filter((one) => one.required && !String(own.values[one.name]).trim()).map((one) => [one.name, one.options ? "Choose one." : "Fill this in."]));
+  for (const input of event.target.elements) if (input.validity?.badInput) own.wrong[input.name] = "Give a number.";
   own.refusal = null;
   try { request = own.action.request(own.values); } catch (error) {
     if (error instanceof FieldErrors) Object.assign(own.wrong, error.fields);

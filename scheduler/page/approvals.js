@@ -32,8 +32,8 @@ export function approvalsScreen() {
         pageHead("Approvals", upToDate()),
         items.length ? h("p", { class: "dim" }, soon ? h("strong", { class: "soon" }, `${plural(soon, "decision is", "decisions are")} due within ten minutes. `) : null, "The most urgent first.", can("approver") ? "" : " You can look, and not decide: that needs the role approver.") : null,
         trouble(inbox?.refusal(), inbox?.refresh),
-        !inbox?.isLoaded() ? (inbox?.refusal() ? null : skeleton(4)) : items.length ? h("ul", { class: "cards" }, items.map((item) => card(item, inbox.refresh))) : empty("Nothing waits for you", "Plans, revisions, steps and questions that need a person appear here, and in the number next to Approvals.", commands("goalmill submit 'Plan a 3-day trip to Paris' --require-approval", curl("POST", "/v1/goals", { description: "Plan a 3-day trip to Paris", planning: { require_approval: true } }))),
-        items.length && further > 0 ? h("p", { class: "dim" }, `${number(items.length)} of ${number(inbox.all())} are shown. `, inbox.plans() >= wanted && wanted < PLANS_MAX ? button({ onclick: more }, "Show more") : null) : null,
+        !inbox?.isLoaded() ? (inbox?.refusal() ? null : skeleton(4)) : items.length ? h("ul", { class: "cards" }, items.map((item) => card(item, inbox.refresh))) : inbox.all() ? null : empty("Nothing waits for you", "Plans, revisions, steps and questions that need a person appear here, and in the number next to Approvals.", commands("goalmill submit 'Plan a 3-day trip to Paris' --require-approval", curl("POST", "/v1/goals", { description: "Plan a 3-day trip to Paris", planning: { require_approval: true } }))),
+        inbox?.isLoaded() && further > 0 ? h("p", { class: "dim" }, `${number(items.length)} of ${number(inbox.all())} are shown. `, inbox.plans() >= wanted && wanted < PLANS_MAX ? button({ onclick: more }, "Show more") : null) : null,
       ];
     },
   };

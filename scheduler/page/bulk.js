@@ -69,7 +69,7 @@ export function bulkProgress() {
   const { title, total, done, failures, isStopped, isOver } = job;
   const own = job;
   return h("section", { class: `notice bulk-progress ${failures.length ? "warn" : ""}`, "aria-label": title },
-    h("p", null, h("strong", null, title), ` ${number(done)} of ${number(total)}`, failures.length ? `, ${number(failures.length)} refused` : "", isOver ? (isStopped && done < total ? ": stopped" : ": done") : ""),
+    h("p", null, h("strong", null, title), ` ${number(done)} of ${number(total)}`, failures.length ? `, ${number(failures.length)} refused` : "", isOver ? (done < total ? ": stopped" : ": done") : ""),
     h("progress", { max: total, value: done, "aria-label": title }),
     h("div", { class: "buttons" }, isOver ? button({ onclick: () => { job = null; app.render(); } }, "Close") : button({ disabled: isStopped, onclick: () => { own.isStopped = true; app.render(); } }, "Stop")),
     failures.length ? h("details", null, h("summary", null, plural(failures.length, "refusal")), h("ul", { class: "issues" }, failures.slice(0, SHOWN_MAX).map((one) => h("li", null, one.label, " ", one.refusal.message)), failures.length > SHOWN_MAX ? h("li", null, dim(`and ${number(failures.length - SHOWN_MAX)} more`)) : null)) : null);

@@ -16,7 +16,12 @@ export class FieldErrors extends Error {
 
 const written = (value) => (value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value));
 const typeOf = (schema) => (Array.isArray(schema.type) ? schema.type.find((one) => one !== "null") : schema.type);
-const hasFields = (schema, depth) => depth < DEPTH_MAX && typeOf(schema) === "object" && Object.keys(schema.properties || {}).length > 0;
+const hasProperties = (schema, depth) => depth < DEPTH_MAX && typeOf(schema) === "object" && Object.keys(schema.properties || {}).length > 0;
+const fieldCount = (schema, depth) => (hasProperties(schema, depth) ? Object.values(schema.properties).reduce((sum, inner) => sum + fieldCount(inner || {}, depth + 1), 0) : 1);
+/** Whether an object has a field for each of its values; one with too many is JSON. */
+const hasFields = (schema, depth) => hasProperties(schema, depth) && (depth > 0 || fieldCount(schema, 0) <= FIELDS_MAX);
+/** Whether a list can be written with one item on each line. */
+const isOfLines = (items) => items.every((item) => { const text = written(item); return text !== "" && text === text.trim() && !text.includes("\n") && !text.startsWith("["); });
 /** A name as a part of a JSON pointer. */
 const part = (key) => `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 const choicesOf = (schema) => (Array.isArray(schema.enum) ? schema.enum : schema.const !== undefined ? [schema.const] : typeOf(schema) === "boolean" ? [true, false] : null);
@@ -57,10 +62,9 @@ export function schemaFields(schema, { name, label, pointer, given, isRequired =
       for (const [key, inner] of Object.entries(one.properties)) add(inner || {}, path + part(key), title && depth ? `${title}: ${key}` : key, at + part(key), value?.[key] ?? inner?.default, isNeeded && (one.required || []).includes(key) && inner?.default === undefined, depth + 1);
       return;
     }
-    if (fields.length >= FIELDS_MAX) return;
     const type = typeOf(one), choices = choicesOf(one);
     const kind = choices ? { options: choices.map(written) } : ["integer", "number"].includes(type) ? { type: "number", isWhole: type === "integer", min: one.minimum, max: one.maximum } : type === "string" && !(one.maxLength > 200) ? {} : isSimpleList(one) ? { type: "text" } : { type: "text", code: type !== "string" && Boolean(type) };
-    const shown = isSimpleList(one) && Array.isArray(value) ? value.join("\n") : written(value);
+    const shown = isSimpleList(one) && Array.isArray(value) && isOfLines(value) ? value.join("\n") : written(value);
     fields.push({ name: path, label: `${title || label}${isNeeded ? "" : " (optional)"}`, value: shown, pointer: at, schema: one, required: isNeeded, isOptional: !isNeeded, hint: [capital(one.description || ""), expectation(one) && capital(expectation(one))].filter(Boolean).map((text) => text.replace(/\.$/, "")).join(". "), ...kind });
   };
   add(schema, name, label, pointer, given ?? schema.default, isRequired, 0);
@@ -95,8 +99,11 @@ function parseField(schema, text, isNeeded) {
   if (type === "integer" || type === "number") return parseNumber(schema, Number(text), type === "integer");
   if (type === "string") return parseText(schema, text);
   if (isSimpleList(schema) && !text.trim().startsWith("[")) return parseLines(schema, text);
+  if (!type && text === schema.default) return [text];
   try {
     const value = JSON.parse(text);
+    // A number that would be another one stays a text.
+    if (!type && typeof value === "number" && String(value) !== text.trim()) return [text];
     const isOfType = !type || (type === "array" ? Array.isArray(value) : type === "object" ? value !== null && typeof value === "object" && !Array.isArray(value) : true);
     return isOfType ? [value] : [undefined, `Write ${type === "array" ? "a list, such as [1, 2]" : "an object, such as {\"a\": 1}"}.`];
   } catch { return type ? [undefined, `This is no JSON: write ${type === "array" ? "a list, such as [1, 2]" : "an object, such as {\"a\": 1}"}.`] : [text]; }
@@ -105,6 +112,7 @@ function parseField(schema, text, isNeeded) {
 function parseNumber({ minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf }, value, isWhole) {
   if (!Number.isFinite(value)) return [undefined, "Give a number."];
   if (isWhole && !Number.isInteger(value)) return [undefined, "Give a whole number."];
+  if (isWhole && !Number.isSafeInteger(value)) return [undefined, "A form cannot write so large a number: send it by the command line."];
   if (value < minimum || value > maximum) return [undefined, `Give a number ${range(minimum, maximum)}.`];
   if (value <= exclusiveMinimum) return [undefined, `Give a number above ${exclusiveMinimum}.`];
   if (value >= exclusiveMaximum) return [undefined, `Give a number below ${exclusiveMaximum}.`];
@@ -112,12 +120,11 @@ function parseNumber({ minimum, maximum, exclusiveMinimum, exclusiveMaximum, mul
   return [value];
 }
 
-function parseText({ minLength, maxLength, pattern }, text) {
+/** Patterns are left to the scheduler: one that an agent sends may need any amount of time here. */
+function parseText({ minLength, maxLength }, text) {
   const { length } = [...text];
   if (length < minLength || length > maxLength) return [undefined, `Give ${range(minLength, maxLength, " characters")}; these are ${length}.`];
-  let expected = null;
-  try { expected = pattern ? new RegExp(pattern, "u") : null; } catch { /* the scheduler reads it */ }
-  return expected && !expected.test(text) ? [undefined, `It does not have the expected form: ${pattern}`] : [text];
+  return [text];
 }
 
 function parseLines(schema, text) {

@@ -132,11 +132,17 @@ export function deadLettersScreen() {
   });
 }
 
-/** Letters that were not given before; those that are refused stay in the list. */
+/** The time in the id of an entry, milliseconds. */
+const entryTime = (letter) => Number(letter.entry.split("-")[0]);
+
+/** Letters that were not given before, and none that came after the first; those that are refused stay in the list. */
 function unseenLetters(total) {
   const seen = new Set();
+  let newest = null;
   return { total, read: async () => {
-    const fresh = (await get("/v1/dead-letters")).items.filter((letter) => !seen.has(letterKey(letter)));
+    const { items } = await get("/v1/dead-letters");
+    newest ??= Math.max(...items.map(entryTime));
+    const fresh = items.filter((letter) => entryTime(letter) <= newest && !seen.has(letterKey(letter)));
     for (const letter of fresh) seen.add(letterKey(letter));
     return fresh;
   } };

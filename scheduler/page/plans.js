@@ -52,7 +52,7 @@ export async function readPlans(query, wanted, cursor, fits = () => true) {
 export function plansScreen(kept) {
   const own = { wanted: LIMIT, typing: 0, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null, opened: new Set(), selected: selection(), isReading: false };
   const param = (name) => app.route.params.get(name) || "";
-  const query = () => Object.fromEntries([["status", param("status")], ["q", param("q").trim()], ["with_failures", param("failed") && "true"], ["agent_type", param("agent").trim()], ["where", conditions(param("since"), param("cost"))]].filter(([, value]) => value));
+  const query = () => Object.fromEntries([["status", param("status")], ["q", param("q").trim()], ["with_failures", param("failed") && "true"], ["agent_type", param("agent").trim()], ["where", conditions(param)]].filter(([, value]) => value));
   const key = () => JSON.stringify([["status", "q", "failed", "agent", "since", "cost"].map((name) => param(name).trim()), own.wanted]);
   // Without a filter, plans inside plans stand below those.
   const asked = () => { const given = query(); return Object.keys(given).length ? given : { outermost: "true" }; };
@@ -133,8 +133,11 @@ function strip(counts, queues, workers) {
 }
 
 /** What the API is asked for beside words and statuses; times by the minute, so that the question stays the same for a while. */
-function conditions(since, cost) {
-  const begin = new Date(Math.floor((app.now - Number(since)) / 60_000) * 60_000).toISOString();
+function conditions(param) {
+  const chosen = (name, options) => options.map(([value]) => value).find((value) => value === param(name));
+  const since = chosen("since", SINCE), cost = chosen("cost", COSTS);
+  if (!since && !cost) return "";
+  const begin = new Date(Math.floor((app.now - Number(since || 0)) / 60_000) * 60_000).toISOString();
   return [since && `$.updated_at >= "${begin}"`, cost && `$.usage.cost >= ${Number(cost)}`].filter(Boolean).join(" && ");
 }
 
@@ -229,16 +232,17 @@ export function inbox(onUpdate) {
   let wanted = 0;
   const read = async () => {
     const limit = wanted;
+    let failed = null;
     const overview = await get(`/v1/overview?limit=${limit}`);
     const changed = overview.waiting.filter((plan) => known.get(plan.plan_id)?.seq !== plan.seq);
     for (let i = 0; i < changed.length; i += 8) {
-      await Promise.all(changed.slice(i, i + 8).map(async ({ plan_id, seq }) => { const items = await readWaiting(plan_id).catch(() => null); if (items) known.set(plan_id, { seq, items }); }));
+      await Promise.all(changed.slice(i, i + 8).map(async ({ plan_id, seq }) => { const items = await readWaiting(plan_id).catch((refusal) => { if (refusal.status !== 404) failed ||= refusal; return null; }); if (items) known.set(plan_id, { seq, items }); }));
     }
     if (!limit) return { overview, items: list?.value?.items || [] };
     const ids = new Set(overview.waiting.map((plan) => plan.plan_id));
     for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
     const items = [...known.values()].flatMap((one) => one.items).sort((a, b) => (Date.parse(a.due) || Infinity) - (Date.parse(b.due) || Infinity) || Date.parse(a.since) - Date.parse(b.since));
-    return { overview, items, plans: overview.waiting.length, isRead: true };
+    return { overview, items, failed, plans: overview.waiting.length, isRead: true };
   };
   let list = null;
   list = poll(read, INBOX_MS, onUpdate);
@@ -247,7 +251,7 @@ export function inbox(onUpdate) {
     /** What the person who looks may decide. */
     count: () => (can("approver") ? list.value?.overview.waits || 0 : 0),
     /** Plans that are shown; fewer than asked for are all. */
-    plans: () => list.value?.plans || 0, isLoaded: () => Boolean(list.value?.isRead), refusal: () => list.refusal, refresh: () => list.refresh(), close: () => list.close(),
+    plans: () => list.value?.plans || 0, isLoaded: () => Boolean(list.value?.isRead), refusal: () => list.refusal || list.value?.failed, refresh: () => list.refresh(), close: () => list.close(),
     /** From now on so many of the plans that wait are read. */
     show: (count) => { wanted = count; if (count) list.refresh(); },
   };

@@ -45,7 +45,7 @@ export function waitsScreen() {
     const { items, isPart } = list.value, found = shown();
     if (!items.length) return empty("No step waits for an event", "Steps of kind `wait` that wait for an event from outside appear here, with the event that completes them.", commands("goalmill event waits", curl("GET", "/v1/waits")));
     return [h("div", { class: "filters" }, searchBox("Event, key, plan or step", app.route.params.get("q") || "", (q) => { app.replace({ q: q || null }); own.wanted = ROWS; app.render(); }), dim(`${number(found.length)} of ${number(items.length)}`, isPart ? " and more" : "")),
-      found.length ? table("Waits, the soonest end first", ["Event", "Step", { text: "Ends", num: true }, { text: "Actions", isHidden: true }], found.slice(0, own.wanted).map(row)) : empty("Nothing matches"),
+      found.length ? table(isPart ? "Waits" : "Waits, the soonest end first", ["Event", "Step", { text: "Ends", num: true }, { text: "Actions", isHidden: true }], found.slice(0, own.wanted).map(row)) : empty("Nothing matches"),
       found.length > own.wanted ? button({ onclick: () => { own.wanted += ROWS; app.render(); } }, "Show more") : null,
       can("submitter", "operator") ? null : h("p", { class: "dim" }, "Sending an event needs the role submitter or operator."),
       commands("goalmill event waits", curl("GET", "/v1/waits"))];

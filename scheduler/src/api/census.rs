@@ -35,6 +35,8 @@ const KEPT_MAX: Duration = Duration::from_secs(3);
 const RECOUNTED: Duration = Duration::from_mins(1);
 /// Plans of a shard that are asked for first when only what has changed is read.
 const NEWEST: usize = 64;
+/// Goals that one search reads; the next ones read more.
+const GOALS_READ_MAX: usize = 2_000;
 /// Goals that are kept, in bytes; others are read from their logs.
 const GOALS_BYTES_MAX: usize = 32 << 20;
 
@@ -157,14 +159,16 @@ async fn read_entries(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Reads the goals that are not known yet, as many as are kept.
+/// Reads goals that are not known yet, of the last changed plans first, as many as are kept.
 async fn read_goals(api: &Api, known: &mut CensusResult) -> Result<(), BrokerError> {
-    let missing: Vec<PlanId> =
-        known.plans.iter().filter(|(_, entry)| entry.goal.is_none()).map(|(plan, _)| plan.clone()).collect();
+    let unread = known.plans.iter().filter(|(_, entry)| entry.goal.is_none());
+    let mut missing: Vec<(u64, PlanId)> = unread.map(|(plan, entry)| (entry.changed_ms, plan.clone())).collect();
+    missing.sort_unstable_by(|a, b| b.cmp(a));
+    missing.truncate(GOALS_READ_MAX);
     if missing.is_empty() || known.goals_bytes >= GOALS_BYTES_MAX {
         return Ok(());
     }
-    let read = async |plan: PlanId| {
+    let read = async |(_, plan): (u64, PlanId)| {
         let goal = plan_search::read_goal(api.scheduler.plans.as_ref(), &plan).await?;
         Ok::<_, BrokerError>((plan, goal))
     };

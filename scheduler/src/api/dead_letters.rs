@@ -220,12 +220,18 @@ async fn kept_calls(
         return Ok((None, vec![not_kept(detail.into())]));
     };
     let (limits, count) = (&api.scheduler.settings.limits, recorded.len());
-    let (mut calls, mut bytes) = (Vec::new(), 0_usize);
+    let (mut calls, mut bytes, mut left_out) = (Vec::new(), 0_usize, BTreeSet::new());
     for mut call in recorded {
+        // Equal calls are told apart by their order: what follows one that is left out would be given to it.
+        let identity = (call.name.clone(), call.inputs.clone());
+        if left_out.contains(&identity) {
+            continue;
+        }
         let is_reference =
             |outcome: &Payload| blob_ref::may_contain(outcome) && blob_ref::key(&outcome.value()).is_some();
         let is_large = call.outcome.as_ref().is_some_and(is_reference);
         if payloads::copy_kept(api, from, plan, call.outcome.iter_mut()).await? > 0 && is_large {
+            left_out.insert(identity);
             continue;
         }
         let sum = bytes.saturating_add(call.bytes());
@@ -233,13 +239,13 @@ async fn kept_calls(
             bytes = sum;
             call.n = to_u32(calls.len() + 1);
             calls.push(call);
+        } else {
+            left_out.insert(identity);
         }
     }
-    let left_out = count - calls.len();
-    let warnings = (left_out > 0).then(|| {
-        not_kept(format!(
-            "{left_out} of {count} recorded calls are too large, or no longer stored: they are made again"
-        ))
+    let missing = count - calls.len();
+    let warnings = (missing > 0).then(|| {
+        not_kept(format!("{missing} of {count} recorded calls are too large, or no longer stored: they are made again"))
     });
     let fork = (!calls.is_empty()).then(|| {
         Box::new(Fork {

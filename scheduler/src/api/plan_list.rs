@@ -202,13 +202,31 @@ pub(super) async fn find_plans(
     cursor: Option<ListCursor>,
     limit: usize,
 ) -> Result<(Vec<PlanSummary>, Option<String>), ApiError> {
-    if filter.is_selective() {
-        let census = api.census.current(api, filter.search.is_some()).await?;
-        if cursor.as_ref().is_none_or(|cursor| cursor.changed_ms > census.known_after_ms.saturating_add(1)) {
-            return find_known(api, principal, filter, cursor, limit, &census).await;
-        }
+    // What changed last is in memory. A bulk action begins further back, where the index is read.
+    if !filter.is_selective() || filter.changed_before_ms.is_some() {
+        return scan_plans(api, principal, filter, cursor, limit).await;
     }
-    scan_plans(api, principal, filter, cursor, limit).await
+    let census = api.census.current(api, filter.search.is_some()).await?;
+    let is_known = cursor.as_ref().is_none_or(|cursor| cursor.changed_ms > census.known_after_ms.saturating_add(1));
+    let (mut items, next) = match is_known {
+        true => find_known(api, principal, filter, cursor, limit, &census).await?,
+        false => scan_plans(api, principal, filter, cursor, limit).await?,
+    };
+    if filter.is_outermost || filter.parent.is_some() {
+        count_inside(&mut items, &census);
+    }
+    Ok((items, next))
+}
+
+/// Counts the known plans inside each of some plans.
+fn count_inside(items: &mut [PlanSummary], census: &CensusResult) {
+    let mut inside: HashMap<&PlanId, u32> = HashMap::new();
+    for parent in census.plans.values().filter_map(|entry| entry.summary.parent.as_ref()) {
+        *inside.entry(parent).or_default() += 1;
+    }
+    for plan in items {
+        plan.plans_inside = inside.get(&plan.plan_id).copied().unwrap_or_default();
+    }
 }
 
 /// The same among the plans that are known; the next cursor may lead to those that are not.
@@ -220,45 +238,37 @@ async fn find_known(
     limit: usize,
     census: &CensusResult,
 ) -> Result<(Vec<PlanSummary>, Option<String>), ApiError> {
-    let before_ms = filter.changed_before_ms.unwrap_or(u64::MAX);
     let is_asked = |(changed_ms, plan, entry): &(u64, &PlanId, &CensusEntry)| {
         let is_after = || cursor.as_ref().is_none_or(|after| (*changed_ms, *plan) < (after.changed_ms, &after.plan));
-        let is_known = *changed_ms > census.known_after_ms && *changed_ms < before_ms;
-        is_known && is_after() && principal.may_see(&entry.summary.namespace) && filter.fits(&entry.summary)
+        *changed_ms > census.known_after_ms
+            && is_after()
+            && principal.may_see(&entry.summary.namespace)
+            && filter.fits(&entry.summary)
     };
     let known = census.plans.iter().map(|(plan, entry)| (entry.changed_ms, plan, entry));
     let mut places: Vec<_> = known.filter(is_asked).collect();
     places.sort_unstable_by(|(a, plan, _), (b, other, _)| (b, other).cmp(&(a, plan)));
-    let mut found = Vec::new();
+    let cursor_of = |changed_ms: u64, plan: &PlanId| ListCursor { changed_ms, plan: plan.clone() };
+    let (mut items, mut read, mut last) = (Vec::new(), 0, None);
     for (changed_ms, plan, entry) in places {
+        if items.len() == limit || read == PLANS_SEARCHED_MAX {
+            return Ok((items, last));
+        }
         let is_found = match (&filter.search, &entry.goal) {
             (None, _) => true,
             (Some(search), Some(goal)) => search.fits(&entry.summary, goal),
-            (Some(search), None) => search.finds(api.scheduler.plans.as_ref(), &entry.summary).await?,
+            (Some(search), None) => {
+                read += 1;
+                search.finds(api.scheduler.plans.as_ref(), &entry.summary).await?
+            }
         };
         if is_found {
-            found.push((changed_ms, plan, entry));
+            items.push((*entry.summary).clone());
         }
-        if found.len() > limit {
-            break;
-        }
+        last = Some(cursor_of(changed_ms, plan).write());
     }
-    let is_last = found.len() <= limit;
-    found.truncate(limit);
-    let unknown = ListCursor { changed_ms: census.known_after_ms.saturating_add(1), plan: PlanId::from("") };
-    let last = found.last().map(|(changed_ms, plan, _)| ListCursor { changed_ms: *changed_ms, plan: (*plan).clone() });
-    let next = if is_last { census.is_partial.then_some(unknown) } else { last };
-    let mut items: Vec<PlanSummary> = found.iter().map(|(.., entry)| (*entry.summary).clone()).collect();
-    if filter.is_outermost || filter.parent.is_some() {
-        let mut inside: HashMap<&PlanId, u32> = HashMap::new();
-        for parent in census.plans.values().filter_map(|entry| entry.summary.parent.as_ref()) {
-            *inside.entry(parent).or_default() += 1;
-        }
-        for plan in &mut items {
-            plan.plans_inside = inside.get(&plan.plan_id).copied().unwrap_or_default();
-        }
-    }
-    Ok((items, next.map(|next| next.write())))
+    let unknown = cursor_of(census.known_after_ms.saturating_add(1), &PlanId::from("")).write();
+    Ok((items, census.is_partial.then_some(unknown)))
 }
 
 /// The same by reading the index, plan after plan.
@@ -271,7 +281,8 @@ async fn scan_plans(
 ) -> Result<(Vec<PlanSummary>, Option<String>), ApiError> {
     let newest = |changed_ms| ListCursor { changed_ms, plan: PlanId::from("") };
     let mut last_seen = cursor.clone();
-    let mut after = cursor.or_else(|| filter.changed_before_ms.map(newest));
+    // The position that comes later in the list.
+    let mut after = cursor.into_iter().chain(filter.changed_before_ms.map(newest)).min();
     let most = if filter.search.is_some() { PLANS_SEARCHED_MAX } else { PLANS_READ_MAX };
     let mut items = Vec::new();
     let mut looked_at = 0;
