@@ -194,7 +194,7 @@ impl Auditor {
         let met = spec.dependencies.iter().filter(|d| satisfied(d.as_str())).count();
         let needed = match spec.join {
             Join::All => spec.dependencies.len(),
-            Join::Any | Join::First => spec.dependencies.len().min(1),
+            Join::Any => spec.dependencies.len().min(1),
             Join::AtLeast(k) => k as usize,
         };
         let early = (met < needed).then(|| {

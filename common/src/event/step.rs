@@ -297,8 +297,6 @@ pub enum SkipCause {
     Person,
     /// A revision passes it over. Satisfies dependents.
     Revision,
-    /// A dependent with `join: first` began after another one. Satisfies dependents.
-    Overtaken,
     /// Too few of its dependencies can still be satisfied. Does not satisfy dependents.
     DependencyFailed,
 }
@@ -307,7 +305,7 @@ impl SkipCause {
     /// Whether dependents count the step as done.
     pub fn satisfies(self) -> bool {
         match self {
-            Self::Condition | Self::FailurePolicy | Self::Person | Self::Revision | Self::Overtaken => true,
+            Self::Condition | Self::FailurePolicy | Self::Person | Self::Revision => true,
             Self::DependencyFailed => false,
         }
     }

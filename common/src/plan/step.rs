@@ -59,8 +59,6 @@ pub enum Join {
     All,
     /// One is; the others are not waited for.
     Any,
-    /// One is; those of the others that have not ended are skipped.
-    First,
     /// So many are.
     AtLeast(u32),
 }

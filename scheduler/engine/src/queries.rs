@@ -118,11 +118,11 @@ impl PlanState {
         self.graph.find(step.as_str())
     }
 
-    /// Whether the step was skipped by its condition, by a person or by a revision, or was overtaken: nothing was missed.
+    /// Whether the step was skipped by its condition, by a person or by a revision: nothing was missed.
     pub fn is_skipped_on_purpose(&self, i: StepIndex) -> bool {
         let Some(step) = self.steps.get(i.as_usize()) else { return false };
         match step.run().cause() {
-            Some(SkipCause::Condition | SkipCause::Person | SkipCause::Revision | SkipCause::Overtaken) => true,
+            Some(SkipCause::Condition | SkipCause::Person | SkipCause::Revision) => true,
             Some(SkipCause::FailurePolicy | SkipCause::DependencyFailed) | None => false,
         }
     }

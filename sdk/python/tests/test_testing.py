@@ -40,31 +40,6 @@ def test_waits_and_backoffs_take_no_time_and_calls_are_made_once() -> None:
     assert [event["type"] for event in result.events].count("call_recorded") == 1
 
 
-@pytest.mark.parametrize(("events", "found"), [
-    ([{"name": "payment", "key": "17", "data": {"euros": 5}, "at": "1h"}], ["paid", {"euros": 5}]),
-    ([{"name": "payment", "key": "18", "data": {}, "at": "1h"}], ["late", None]),
-])
-def test_the_first_of_several_waits_counts_also_in_later_attempts(events: list[Any], found: list[Any]) -> None:
-    agent = Agent("shop")
-
-    @agent.action
-    def bill(ctx: Context) -> list[Any]:
-        with Plan("payment") as race:
-            Step("paid", wait={"event": "payment", "key": "17"})
-            Step("late", wait=DAY / 2)
-            Step("cancelled", kind="message", ask={"question": "cancel it?"})
-        step, outputs = ctx.first(race)
-        assert step in ("paid", "late"), outputs
-        if ctx.attempt == 2:
-            raise Retry("once more", after=3 * DAY)  # what came meanwhile does not count
-        return [step, outputs if step == "paid" else None]
-
-    plan = {"steps": [{"id": "b", "agent_type": "shop", "action": "bill"}]}
-    result = run(plan, [agent], events=[*events, {"name": "payment", "key": "17", "data": {}, "at": "3d"}])
-    assert (result.outputs["b"], result.attempts("b")) == (found, 3)
-    assert result.seconds < 6 * DAY
-
-
 def test_people_decide_and_async_actions_run() -> None:
     agent = Agent("writer")
 

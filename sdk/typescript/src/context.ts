@@ -135,33 +135,6 @@ export class Context {
     return this.running.track('waitEvent', this.receive<T>(event, options));
   }
 
-  /**
-   * Runs the steps of a plan until one of them is done; gives its id and outputs. The others are withdrawn. A step may wait for a
-   * time or an event, ask a person, or do work. The attempt ends until then. A `Fatal` (`NO_ANSWER`) if one was skipped before any
-   * was done.
-   */
-  first<T = any>(
-    plan: PlanDocument | { steps: { id: string }[] },
-    options: { inputs?: unknown; text?: string; limit?: Duration } = {},
-  ): Promise<{ step: string; outputs: T }> {
-    return this.running.track('first', this.race<T>(plan, options));
-  }
-
-  private async race<T>(plan: { steps: any[] }, options: { inputs?: unknown; text?: string; limit?: Duration }): Promise<{ step: string; outputs: T }> {
-    const steps = plan.steps.map(({ id }) => String(id));
-    const end = (id: string) => ({ status: `{{ steps['${id}'].status }}`, outputs: `{{ steps['${id}'].outputs | default(none) }}` });
-    const inputs = Object.fromEntries(steps.map((id) => [id, end(id)]));
-    const last = { id: 'first-of-steps', kind: 'finish', join: 'first', dependencies: steps, inputs };
-    const { error, outputs } = await this.submit<Record<string, { status: string; outputs: T }>>(
-      { ...plan, steps: [...plan.steps, last] },
-      { text: `the first of ${steps.join(', ')}`, ...options },
-    );
-    if (error != null) throw new Fatal(error.message, { code: error.code });
-    const step = steps.find((id) => outputs?.[id]?.status === 'completed');
-    if (step === undefined) throw new Fatal(`none of the steps was done: ${steps.join(', ')}`, { code: 'NO_ANSWER' });
-    return { step, outputs: outputs![step]!.outputs };
-  }
-
   private async answer<T>(text: string, { schema, limit }: { schema?: StandardSchema<any, T> | JsonSchema; limit?: Duration }): Promise<T> {
     const standard = schema !== undefined && '~standard' in schema ? (schema as StandardSchema<any, T>) : undefined;
     const json = standard === undefined ? schema : jsonSchemaOf(standard, 'input');

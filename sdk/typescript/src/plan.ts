@@ -127,7 +127,7 @@ export interface StepOptions<I = any> extends StepDefaults {
   /** Steps that come before; those that the step refers to are added. */
   after?: Dependency[];
   when?: Condition;
-  join?: 'all' | 'any' | 'first' | { atLeast: number };
+  join?: 'all' | 'any' | { atLeast: number };
   forEach?: ForEach;
   repeat?: { until: Condition; max: number; delay?: Duration; onMax?: 'fail' | 'continue' };
   approve?: boolean | { limit?: Duration; default?: 'approve' | 'reject' };

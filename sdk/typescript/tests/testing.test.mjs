@@ -1,7 +1,7 @@
 // The test kit: plans with agents in this process, in virtual time.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { agent, Fatal, plan, Retry } from '../dist/index.js';
+import { agent, Fatal, Retry } from '../dist/index.js';
 import { run, RunRefused } from '../dist/testing.js';
 
 test('waits and backoffs take no time, and calls are made once', async () => {
@@ -22,24 +22,6 @@ test('waits and backoffs take no time, and calls are made once', async () => {
   assert.deepEqual(paid, ['lamp']);
   assert.equal(result.steps.find(({ id }) => id === 'order').attempt, 2);
   assert.ok(result.seconds >= 3 * 86_400 + 3_600, `${result.seconds}`);
-});
-
-test('the first of several waits counts, also in later attempts', async () => {
-  const shop = agent('shop');
-  shop.action('bill', async (_, ctx) => {
-    const first = await ctx.first(plan('payment', {}, (p) => {
-      p.wait('paid', { event: 'payment', key: '17' });
-      p.wait('late', { for: '2d' });
-    }));
-    if (ctx.attempt === 2) throw new Retry('once more', { after: '3d' }); // what came meanwhile does not count
-    return first.step === 'paid' ? first : { step: first.step };
-  });
-  const bill = { steps: [{ id: 'b', agent_type: 'shop', action: 'bill' }] };
-  const paid = (at) => ({ name: 'payment', key: '17', data: { euros: 5 }, at });
-  const early = await run(bill, [shop], { events: [paid('1h')] });
-  assert.deepEqual(early.outputs.b, { step: 'paid', outputs: { euros: 5 } });
-  const late = await run(bill, [shop], { events: [paid('3d')] });
-  assert.deepEqual(late.outputs.b, { step: 'late' });
 });
 
 test('people decide, and steps run side by side', async () => {

@@ -433,7 +433,7 @@ impl Generator {
             }
         }
         if dependencies.len() > 1 && self.one_in(2) {
-            let join = [json!("any"), json!("first"), json!({"at_least": 1})][self.pick(3)].clone();
+            let join = if self.one_in(2) { json!("any") } else { json!({"at_least": 1}) };
             step.insert("join".into(), join);
         }
         if !dependencies.is_empty() {

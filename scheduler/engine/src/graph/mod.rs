@@ -229,7 +229,7 @@ impl PlanGraph {
 pub(crate) fn needed(waits: usize, join: Join) -> usize {
     match join {
         Join::All => waits,
-        Join::Any | Join::First => waits.min(1),
+        Join::Any => waits.min(1),
         Join::AtLeast(k) => to_usize(k),
     }
 }

@@ -3,7 +3,7 @@
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{ApprovalRequested, PlanEnded, Reason, SkipCause, StepEvent, StepSkipped};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::plan::{Join, StepKind};
+use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::attempt::failure::plan_failure;
@@ -66,34 +66,8 @@ impl Turn<'_> {
     }
 
     pub(crate) fn unlock_dependents(&mut self, i: StepIndex) {
-        // What is overtaken is skipped before its own dependencies decide.
-        for place in self.state.graph.dependent_range(i) {
-            self.skip_overtaken(self.state.graph.dependent_at(place));
-        }
         for place in self.state.graph.dependent_range(i) {
             self.try_unlock(self.state.graph.dependent_at(place));
-        }
-    }
-
-    /// Skips what a step with `join: first` waits for no more, once one of its dependencies is satisfied.
-    fn skip_overtaken(&mut self, i: StepIndex) {
-        let spec = self.state.plan.step(i);
-        let waits = spec.join == Join::First && self.status_of(i) == StepStatus::Pending && self.is_active();
-        if !waits || self.state.join_state(i) != JoinState::Met {
-            return;
-        }
-        let is_due = if self.state.cleanup.is_running() { self.state.is_its_turn(i) } else { !spec.is_cleanup() };
-        let state = &*self.state;
-        let (open, ended): (Vec<StepIndex>, Vec<StepIndex>) = spec
-            .dependencies
-            .iter()
-            .filter_map(|id| state.graph.find(id.as_str()))
-            .partition(|d| !state.steps[*d].status().is_final());
-        let Some(first) = ended.into_iter().find(|d| is_due && state.is_met(spec, *d)) else { return };
-        let reason = format!("`{}` came first", self.id_of(first));
-        for other in open {
-            self.cancel_attempt(other);
-            self.skip(other, SkipCause::Overtaken, reason.clone());
         }
     }
 
@@ -117,7 +91,6 @@ impl Turn<'_> {
 
     /// Makes a pending step ready, or asks before, if nothing holds it back.
     pub(crate) fn try_unlock(&mut self, i: StepIndex) {
-        self.skip_overtaken(i);
         let waits = self.state.loads.is_asked(Some(i));
         if self.status_of(i) != StepStatus::Pending || !self.is_under_way() || waits || !self.state.is_its_turn(i) {
             return;

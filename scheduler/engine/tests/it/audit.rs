@@ -366,7 +366,7 @@ impl Audit {
         let met = spec.dependencies.iter().filter(is_met).count();
         let needed = match spec.join {
             Join::All => spec.dependencies.len(),
-            Join::Any | Join::First => spec.dependencies.len().min(1),
+            Join::Any => spec.dependencies.len().min(1),
             Join::AtLeast(k) => k as usize,
         };
         assert!(met >= needed, "`{}` begins with {met} of {needed} dependencies", spec.id);

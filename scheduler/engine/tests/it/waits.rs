@@ -5,7 +5,7 @@ use goalmill_common::command::{Change, Verb};
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::goal::{Budget, Goal};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Join, OnFailure, OnTimeout, Plan, Step, StepKind, StepWait, Strategy};
+use goalmill_common::plan::{OnFailure, OnTimeout, Plan, Step, StepKind, StepWait, Strategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, Rejection, Timer};
 use serde_json::json;
@@ -443,44 +443,4 @@ fn a_delayed_plan_starts_early_on_request_and_is_not_started_again() {
     assert_eq!(world.status("a"), StepStatus::Ready, "the time is in the past");
     world.complete("a", json!({}));
     assert_eq!(world.state.status(), PlanStatus::Running);
-}
-
-#[test]
-fn the_first_dependency_that_is_done_withdraws_the_others() {
-    let end = Step { kind: StepKind::Finish, join: Join::First, ..step("end", &["paid", "late", "work"]) };
-    let end = Step { agent_type: "".into(), inputs: json!({"late": "{{ steps.late.status }}"}).into(), ..end };
-    let steps = vec![wait("paid", &[], event("payment")), wait("late", &[], for_ms(DAY_MS)), step("work", &[]), end];
-    for first in ["paid", "late", "work"] {
-        for is_paused in [false, true] {
-            let mut world = World::of(Plan { steps: steps.clone(), ..Plan::default() });
-            let task = world.dispatch("work");
-            if is_paused {
-                world.verb(Verb::Pause { reason: String::new() }).expect("it runs");
-            }
-            match first {
-                "paid" => send(&mut world, "e1", "", json!({})).expect("the plan waits for it"),
-                "late" => world.step_due("late"),
-                _ => world.report(completed(&task, json!({}))).map(drop).expect("it is current"),
-            }
-            for id in ["paid", "late", "work"] {
-                let status = if id == first { StepStatus::Completed } else { StepStatus::Skipped };
-                assert_eq!(world.status(id), status, "{id}, when {first} is first");
-            }
-            assert_eq!(world.cancelled.contains(&task.token), first != "work");
-            let stop = Effect::StopAwaiting { step: world.index("paid") };
-            assert!(world.others.contains(&stop), "no event is awaited any more");
-            if is_paused {
-                assert_eq!(world.status("end"), StepStatus::Ready, "it does not run");
-                world.verb(Verb::Resume { reason: String::new() }).expect("it is paused");
-            }
-            assert_eq!(world.state.status(), PlanStatus::Completed);
-            let late = if first == "late" { "completed" } else { "skipped" };
-            assert_eq!(world.outputs("end"), json!({"late": late}));
-            if first != "work" {
-                assert!(world.report(completed(&task, json!({}))).is_err(), "nobody waits for it");
-            }
-            assert!(world.timers.is_empty());
-            world.restart();
-        }
-    }
 }

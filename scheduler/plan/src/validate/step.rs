@@ -300,15 +300,14 @@ fn join(fields: &Fields<'_, '_>) -> Join {
                     "INVALID_VALUE",
                     &at,
                     "a join has no such form",
-                    "use `all`, `any`, `first` or `{\"at_least\": 2}`",
+                    "use `all`, `any` or `{\"at_least\": 2}`",
                 );
                 Join::All
             }
         },
         Value::Number(_) => at_least(&at, field.value),
         Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) => {
-            policy::word(fields, "join", &[("all", Join::All), ("any", Join::Any), ("first", Join::First)])
-                .unwrap_or_default()
+            policy::word(fields, "join", &[("all", Join::All), ("any", Join::Any)]).unwrap_or_default()
         }
     }
 }

@@ -289,24 +289,6 @@ class Context(BaseContext):
         outcome = self.submit_plan({"steps": [{"id": "event", "kind": "wait", "wait": wait}]}, text=f"the event {name}")
         return (outcome.get("outputs") or {}).get("event", default)
 
-    def first(self, plan: Any, *, inputs: Any = None, text: str = "", limit: float | None = None) -> tuple[str, Any]:
-        """Runs the steps of a plan until one of them is done; returns its id and outputs. The others are withdrawn.
-
-        A step may wait for a time or an event, ask a person, or do work. `Undecided` if one was skipped before any was done.
-        """
-        document = to_json(plan)
-        steps = [str(step["id"]) for step in document["steps"]]
-        ends = {step: {"status": f"{{{{ steps['{step}'].status }}}}", "outputs": f"{{{{ steps['{step}'].outputs | default(none) }}}}"}
-                for step in steps}
-        document["steps"] = [*document["steps"], {"id": "first-of-steps", "kind": "finish", "join": "first", "dependencies": steps,
-                                                  "inputs": ends}]
-        text = text or f"the first of {', '.join(steps)}"
-        found = self.submit_plan(document, inputs=inputs, text=text, limit=limit).get("outputs") or {}
-        for step in steps:
-            if found[step]["status"] == "completed":
-                return step, found[step]["outputs"]
-        raise Undecided(f"none of the steps was done: {', '.join(steps)}", code="NO_ANSWER")
-
     def reserve(self, *, tokens: int = 0, cost: float = 0.0) -> None:
         """Reserves what the next call may use up, until it is recorded. Without room in the budget, waits for it without a worker."""
         self._check()
@@ -379,7 +361,6 @@ class AsyncContext(BaseContext):
 
     approve, ask = _awaited(Context.approve), _awaited(Context.ask)
     submit_plan, wait_event, reserve = _awaited(Context.submit_plan), _awaited(Context.wait_event), _awaited(Context.reserve)
-    first = _awaited(Context.first)
 
     async def sleep(self, seconds: float) -> None:
         """Waits."""

@@ -166,7 +166,7 @@ impl PlanRun {
 
     /// Passes over a step. What it has done so far may be undone later. A plan inside it is stopped, and ends before this
     /// one does.
-    pub(super) fn leave_out(&mut self, i: usize, is_skipped: bool, world: &mut World<'_>) {
+    fn leave_out(&mut self, i: usize, is_skipped: bool, world: &mut World<'_>) {
         if self.steps[i].is_ended() {
             return;
         }

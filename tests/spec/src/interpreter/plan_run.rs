@@ -139,7 +139,6 @@ impl PlanRun {
 
     /// Does one thing that needs no agent. Returns whether there was one.
     pub(super) fn settle(&mut self, world: &mut World<'_>) -> bool {
-        self.skip_overtaken(world);
         let (steps, left) = (self.steps.len(), self.left.len());
         let mut places = world.in_free_order(0..=steps + left);
         if world.is_inside_first {
@@ -281,28 +280,6 @@ impl PlanRun {
         met >= needed
     }
 
-    /// Once one dependency of a `join: first` is met, the others are passed over, whatever else is possible.
-    fn skip_overtaken(&mut self, world: &mut World<'_>) {
-        let part = match self.stage {
-            Stage::Running => Part::Main,
-            Stage::Always => Part::Always,
-            Stage::Stopping | Stage::Undoing | Stage::Ended => return,
-        };
-        for i in 0..self.steps.len() {
-            let StepRun { spec, part: own, work, .. } = &self.steps[i];
-            if spec.join != Join::First
-                || *own != part
-                || !matches!(work, Work::Pending)
-                || !self.is_met(i, &BTreeSet::new())
-            {
-                continue;
-            }
-            let is_overtaken = |n: &usize| spec.dependencies.contains(&self.steps[*n].spec.id);
-            let overtaken: Vec<usize> = (0..self.steps.len()).filter(is_overtaken).collect();
-            overtaken.into_iter().for_each(|n| self.leave_out(n, true, world));
-        }
-    }
-
     /// How many dependencies of a step are met and open, and how many must be met.
     fn count_met(&self, i: usize, again: &BTreeSet<usize>) -> (usize, usize, usize) {
         let spec = &self.steps[i].spec;
@@ -325,7 +302,7 @@ impl PlanRun {
         }
         let needed = match spec.join {
             Join::All => spec.dependencies.len(),
-            Join::Any | Join::First => 1.min(spec.dependencies.len()),
+            Join::Any => 1.min(spec.dependencies.len()),
             Join::AtLeast(least) => to_usize(least),
         };
         (met, open, needed)
