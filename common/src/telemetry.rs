@@ -20,6 +20,8 @@ const PIPE_BYTES: usize = 4096;
 const READER_WAIT: Duration = Duration::from_millis(100);
 /// Whether the reader of the log hung at the last line.
 static READER_HANGS: AtomicBool = AtomicBool::new(false);
+/// Whether the last line that was begun has no end.
+static WAS_CUT: AtomicBool = AtomicBool::new(false);
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +57,18 @@ struct LogWriter;
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut stderr = io::stderr().lock();
-        for part in line.chunks(PIPE_BYTES) {
-            let hung = READER_HANGS.load(Ordering::Relaxed);
-            let timeout = Timespec::try_from(if hung { Duration::ZERO } else { READER_WAIT }).ok();
-            let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], timeout.as_ref())?;
-            READER_HANGS.store(ready == 0, Ordering::Relaxed);
-            if ready == 0 {
+        let mut may_wait = !READER_HANGS.load(Ordering::Relaxed);
+        // A part leaves room for the end of a line that was cut.
+        for (n, part) in line.chunks(PIPE_BYTES - 1).enumerate() {
+            let is_free =
+                has_room(&stderr, Duration::ZERO)? || std::mem::take(&mut may_wait) && has_room(&stderr, READER_WAIT)?;
+            READER_HANGS.store(!is_free, Ordering::Relaxed);
+            if !is_free {
+                WAS_CUT.fetch_or(n > 0, Ordering::Relaxed);
                 break;
+            }
+            if WAS_CUT.swap(false, Ordering::Relaxed) {
+                stderr.write_all(b"\n")?;
             }
             stderr.write_all(part)?;
         }
@@ -71,6 +78,13 @@ impl Write for LogWriter {
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
     }
+}
+
+/// Whether so much can be written now, or within `wait`, that a part of a line does not block.
+fn has_room(stderr: &io::StderrLock<'_>, wait: Duration) -> io::Result<bool> {
+    let timeout = Timespec::try_from(wait).ok();
+    let ready = rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(stderr, PollFlags::OUT)], timeout.as_ref()))?;
+    Ok(ready > 0)
 }
 
 /// The process-wide metrics recorder: installed by the first call, shared by the later ones; `None` when the

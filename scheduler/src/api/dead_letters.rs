@@ -113,8 +113,8 @@ pub(crate) async fn act(
     let answer = if verb == "retry" {
         let received_ms = api.scheduler.clock.now_ms();
         let (request, warnings) = retry_request(&api, &principal, &entry, &letter).await?;
-        let sent =
-            shard_client::send_submission(&api.scheduler, &api.shards, request, received_ms, letter.task.len()).await;
+        let bytes = serde_json::to_vec(&request).map_or(letter.task.len(), |request| request.len());
+        let sent = shard_client::send_submission(&api.scheduler, &api.shards, request, received_ms, bytes).await;
         let (plan_id, status) = sent?;
         accepted(plan_id, status, warnings)
     } else {
@@ -209,6 +209,14 @@ async fn kept_calls(
         let Event::Step { step, attempt, event, .. } = &record.event else { return false };
         (step, *attempt) == (&task.step, task.attempt) && event.drops_calls()
     };
+    let now = match event_log::read_plan_state(api.scheduler.plans.as_ref(), from).await {
+        Err(ReadError::Broker(error)) => return Err(error.into()),
+        now => now.ok().flatten(),
+    };
+    if now.is_some_and(|now| now.was_step_undone(&task.step)) {
+        let detail = "what the failed attempts did was undone: their recorded calls are made again";
+        return Ok((None, vec![not_kept(detail.into())]));
+    }
     let state = match event_log::read_plan_state_until(api.scheduler.plans.as_ref(), from, ends).await {
         Err(ReadError::Broker(error)) => return Err(error.into()),
         // A damaged log does not stop the task.

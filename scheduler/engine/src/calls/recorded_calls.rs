@@ -54,9 +54,18 @@ impl StepCalls {
         &self.recorded
     }
 
-    /// What another plan may begin with: the calls that gave something. They are paid for.
+    /// What another plan may begin with: the calls that gave something. They are paid for. Equal calls are told apart by
+    /// their order, so those that follow one that gave nothing are made again too.
     pub(crate) fn paid(&self) -> impl Iterator<Item = RecordedCall> {
-        let gave = self.recorded.iter().filter(|call| call.error.is_none() && !self.in_vain.contains(&call.n));
+        let mut in_vain = BTreeSet::new();
+        let gave = self.recorded.iter().filter(move |call| {
+            let identity = (&call.name, &call.inputs);
+            let gives = call.error.is_none() && !self.in_vain.contains(&call.n) && !in_vain.contains(&identity);
+            if !gives {
+                in_vain.insert(identity);
+            }
+            gives
+        });
         gave.map(|call| RecordedCall { cost: 0.0, usage: None, ..call.clone() })
     }
 

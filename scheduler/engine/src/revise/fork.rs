@@ -82,6 +82,12 @@ impl PlanState {
         runs_in_engine && self.accepted.goal.planning.planner_only
     }
 
+    /// Whether what a step did was undone, is undone now, or is to be undone by a clean-up that has begun.
+    pub fn was_step_undone(&self, step: &StepId) -> bool {
+        let is_undone = |i| self.was_undone(i) || self.cleanup.is_running() && !self.graph.undos_of(i).is_empty();
+        self.graph.find(step.as_str()).is_some_and(is_undone)
+    }
+
     /// Whether what a step did was undone, or was to be.
     fn was_undone(&self, i: StepIndex) -> bool {
         let has_begun = |undo: &StepIndex| self.steps[*undo].queued_ms() > 0;

@@ -87,8 +87,11 @@ fn a_step_is_undone_when_one_of_its_attempts_may_have_done_its_work() {
         }
         first(&mut world, &task);
         let task = next_attempt(&mut world);
+        assert!(!world.state.was_step_undone(&"book".into()), "{way}");
         world.report(failed(&task, permanent())).unwrap();
+        assert!(world.state.was_step_undone(&"book".into()), "the clean-up has begun: {way}");
         assert_eq!(undone(&mut world), [json!({"order": "none", "n": 0})], "{way}");
+        assert!(world.state.was_step_undone(&"book".into()), "{way}");
         assert_eq!((world.state.status(), world.status("book:undo")), (PlanStatus::Failed, StepStatus::Completed));
     }
 }

@@ -330,7 +330,8 @@ fn a_step_of_a_fork_begins_with_the_calls_that_gave_something() {
     record(&mut first, &task, &[(1, "model"), (2, "search")]);
     let error = Some(Failure::new(FailureClass::Permanent, "GONE", "x"));
     first.report(told(&task, RecordedCall { error, outcome: None, ..call(3, "read") })).expect("it is the next call");
-    record(&mut first, &task, &[(4, "model")]);
+    // Equal to one that gave nothing: the next attempt would give its outcome to that one.
+    record(&mut first, &task, &[(4, "model"), (5, "read")]);
     assert_eq!(first.state.paid_calls(&"a".into(), 2), None, "it is another attempt");
     assert_eq!(first.state.paid_calls(&"b".into(), 1), None);
     let kept = first.state.paid_calls(&"a".into(), 1).expect("it is the attempt");
@@ -374,9 +375,9 @@ fn calls_that_waited_in_vain_are_not_kept() {
         match reason {
             None => world.step_due("a"),
             Some(reason) => {
-                world.verb(Verb::ApproveStep { step: "a".into(), reason: reason.into() }).map(drop).expect("it waits")
+                world.verb(Verb::ApproveStep { step: "a".into(), reason: reason.into() }).map(drop).expect("it waits");
             }
-        };
+        }
     }
     let task = world.dispatch("a");
     assert_eq!((numbers(&task), kept(&world, &task)), (vec![1, 2], vec![2]));
