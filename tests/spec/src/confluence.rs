@@ -103,7 +103,7 @@ fn without_times(value: &Value) -> Value {
 /// Finds the outcome of a case if it does not depend on times.
 ///
 /// - `prefix`: of all actions.
-/// - `slowness`: how many times as long everything may take; that of [`hurry`](crate::quick_cases()).
+/// - `slowness`: how many times as long everything may take; that of [`hurry`](crate::hurry()).
 pub fn confluent(case: &Case, prefix: &str, slowness: u64) -> Result<Confluent, Incomparable> {
     let plan = case.plan().map_err(|_| Incomparable::Invalid)?;
     // Questions in any order, so that other ones come first where the laws leave it free.
