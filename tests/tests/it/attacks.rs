@@ -184,7 +184,7 @@ const BROWSER: [Attack; 13] = [
         request: "GET /v1/plans\nCookie: {session}",
         status: 200,
         code: "",
-        head: &["cache-control: no-store", "x-content-type-options: nosniff"],
+        head: &["cache-control: private, no-cache", "x-content-type-options: nosniff"],
     },
 ];
 
