@@ -1,5 +1,7 @@
 //! A finished call of a step: of a model, a tool, or anything else that costs money or has effects.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -38,6 +40,23 @@ pub struct RecordedCall {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_ms: Option<u64>,
+}
+
+/// The names and inputs of recorded calls that a next attempt does not get. Equal calls are told apart by their order, so
+/// it does not get later ones of the same name and inputs either: it would take them for the earlier ones.
+#[derive(Debug, Default)]
+pub struct LeftOutCalls(BTreeSet<(String, Option<String>)>);
+
+impl LeftOutCalls {
+    /// Whether an earlier call of the same name and inputs is left out.
+    pub fn contain(&self, call: &RecordedCall) -> bool {
+        !self.0.is_empty() && self.0.contains(&(call.name.clone(), call.inputs.clone()))
+    }
+
+    /// Leaves out a call and the equal ones after it.
+    pub fn add(&mut self, call: &RecordedCall) {
+        self.0.insert((call.name.clone(), call.inputs.clone()));
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer asks so")]

@@ -68,6 +68,13 @@ pub(super) struct CensusEntry {
     pub(super) goal: Option<Arc<str>>,
 }
 
+impl CensusEntry {
+    /// Whether nothing of it can have changed since.
+    fn is_current(&self, changed_ms: u64) -> bool {
+        self.is_settled && self.changed_ms == changed_ms
+    }
+}
+
 impl Census {
     /// The current count; callers that come meanwhile wait for it.
     pub(super) async fn counted(&self, api: &Api) -> Result<CensusResult, BrokerError> {
@@ -117,7 +124,7 @@ async fn catch_up(api: &Api, known: &mut CensusResult) -> Result<(), BrokerError
         loop {
             let found = api.scheduler.plans.list(shard, u64::MAX, asked).await?;
             let is_known = |(plan, changed_ms): &(PlanId, u64)| {
-                known.plans.get(plan).is_some_and(|entry| entry.is_settled && entry.changed_ms == *changed_ms)
+                known.plans.get(plan).is_some_and(|entry| entry.is_current(*changed_ms))
             };
             if found.len() < asked || asked >= shard_limit(api) || found.iter().any(is_known) {
                 return Ok::<_, BrokerError>(found);
@@ -126,9 +133,10 @@ async fn catch_up(api: &Api, known: &mut CensusResult) -> Result<(), BrokerError
         }
     };
     let changes = try_join_all((0..api.scheduler.shards).map(ShardId).map(newest)).await?;
-    let changed = changes.into_iter().flatten().filter(|(plan, changed_ms)| {
-        known.plans.get(plan).is_none_or(|entry| !entry.is_settled || entry.changed_ms != *changed_ms)
-    });
+    let changed = changes
+        .into_iter()
+        .flatten()
+        .filter(|(plan, changed_ms)| known.plans.get(plan).is_none_or(|entry| !entry.is_current(*changed_ms)));
     let entries = read_entries(api, &known.plans, changed.collect()).await?;
     if !entries.is_empty() {
         Arc::make_mut(&mut known.plans).extend(entries);
@@ -145,7 +153,7 @@ async fn read_entries(
     let now_ms = api.scheduler.clock.now_ms();
     let read = async |(plan, changed_ms): (PlanId, u64)| {
         let before = known.get(&plan);
-        if let Some(entry) = before.filter(|entry| entry.changed_ms == changed_ms && entry.is_settled) {
+        if let Some(entry) = before.filter(|entry| entry.is_current(changed_ms)) {
             return Ok(Some((plan, entry.clone())));
         }
         let fields = api.scheduler.plans.summary(&plan).await?;

@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use goalmill_broker::DeadLetter;
 use goalmill_common::blob_ref;
+use goalmill_common::call::LeftOutCalls;
 use goalmill_common::command::{Request, Submit};
 use goalmill_common::event::{Event, Record};
 use goalmill_common::goal::Goal;
@@ -228,18 +229,16 @@ async fn kept_calls(
         return Ok((None, vec![not_kept(detail.into())]));
     };
     let (limits, count) = (&api.scheduler.settings.limits, recorded.len());
-    let (mut calls, mut bytes, mut left_out) = (Vec::new(), 0_usize, BTreeSet::new());
+    let (mut calls, mut bytes, mut left_out) = (Vec::new(), 0_usize, LeftOutCalls::default());
     for mut call in recorded {
-        // Equal calls are told apart by their order: what follows one that is left out would be given to it.
-        let identity = (call.name.clone(), call.inputs.clone());
-        if left_out.contains(&identity) {
+        if left_out.contain(&call) {
             continue;
         }
         let is_reference =
             |outcome: &Payload| blob_ref::may_contain(outcome) && blob_ref::key(&outcome.value()).is_some();
         let is_large = call.outcome.as_ref().is_some_and(is_reference);
         if payloads::copy_kept(api, from, plan, call.outcome.iter_mut()).await? > 0 && is_large {
-            left_out.insert(identity);
+            left_out.add(&call);
             continue;
         }
         let sum = bytes.saturating_add(call.bytes());
@@ -248,7 +247,7 @@ async fn kept_calls(
             call.n = to_u32(calls.len() + 1);
             calls.push(call);
         } else {
-            left_out.insert(identity);
+            left_out.add(&call);
         }
     }
     let missing = count - calls.len();

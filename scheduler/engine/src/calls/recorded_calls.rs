@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use goalmill_common::call::RecordedCall;
+use goalmill_common::call::{LeftOutCalls, RecordedCall};
 use goalmill_common::event::{CallbackReceived, StepEvent};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_usize;
@@ -54,17 +54,15 @@ impl StepCalls {
         &self.recorded
     }
 
-    /// What another plan may begin with: the calls that gave something. They are paid for. Equal calls are told apart by
-    /// their order, so those that follow one that gave nothing are made again too.
+    /// The calls with which another plan may begin: those that gave something, without cost.
     pub(crate) fn paid(&self) -> impl Iterator<Item = RecordedCall> {
-        let mut in_vain = BTreeSet::new();
+        let mut left_out = LeftOutCalls::default();
         let gave = self.recorded.iter().filter(move |call| {
-            let identity = (&call.name, &call.inputs);
-            let gives = call.error.is_none() && !self.in_vain.contains(&call.n) && !in_vain.contains(&identity);
+            let gives = call.error.is_none() && !self.in_vain.contains(&call.n);
             if !gives {
-                in_vain.insert(identity);
+                left_out.add(call);
             }
-            gives
+            gives && !left_out.contain(call)
         });
         gave.map(|call| RecordedCall { cost: 0.0, usage: None, ..call.clone() })
     }
