@@ -1,7 +1,7 @@
 //! The summaries of all plans, in memory: for their numbers, and for lists that look for some of them.
 //!
-//! A summary is read again only where a plan has changed: an index entry and its summary are written together. Goals are
-//! read when somebody searches for the first time, and kept from then on.
+//! A summary is read again only where a plan has changed: an index entry and its summary are written together. Each search
+//! reads some of the goals that are not known yet, those of the last changed plans first, and they are kept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub(super) struct CensusEntry {
     /// Whether it is right as long as the plan has this change.
     is_settled: bool,
     pub(super) summary: Arc<PlanSummary>,
-    /// The goal in lower case, once somebody has searched.
+    /// The goal in lower case; none before a search has read it.
     pub(super) goal: Option<Arc<str>>,
 }
 
