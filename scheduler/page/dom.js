@@ -153,6 +153,7 @@ function setProperty(el, name, old, value) {
     return;
   }
   if (PROPERTIES.has(name)) {
+    if (name === "value" && old === value && el === document.activeElement && /^(INPUT|TEXTAREA)$/.test(el.tagName)) return; // Somebody is writing in it.
     if (name === "open" ? old !== value : el[name] !== value) el[name] = value === undefined ? (name === "value" ? "" : false) : value;
     return;
   }

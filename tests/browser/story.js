@@ -143,7 +143,11 @@ async function found(given) {
   await page.getByRole("combobox", { name: "Kind" }).selectOption("step_failed");
   await counted(page, ".event-table tbody tr", 1);
   expect((await rows.first().textContent()).includes(ids.failing), "the step that failed is found");
-  await page.getByRole("textbox", { name: "Step" }).fill("store");
+  const field = page.getByRole("textbox", { name: "Step" });
+  await field.fill("store");
+  await page.evaluate(async () => (await import("./page/parts.js")).app.render());
+  await settled(page);
+  expect(await field.inputValue() === "store", "what is being written stays while the page is drawn again");
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "No events" }).waitFor();
   await box.fill("!!!");
