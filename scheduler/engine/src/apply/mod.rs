@@ -4,7 +4,7 @@ mod counts;
 mod plan;
 mod step;
 
-use goalmill_common::event::{Event, PlanEvent, Record};
+use goalmill_common::event::{Event, Record};
 use goalmill_common::id::StepId;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
@@ -49,16 +49,6 @@ pub fn replay(state: &mut Option<PlanState>, record: &Record) -> Result<(), Repl
 }
 
 impl PlanState {
-    /// Creates the state from the first event of a log, which must be `goal_accepted`.
-    pub fn new(record: &Record) -> Result<Self, ReplayError> {
-        let seq = record.seq;
-        match &record.event {
-            _ if seq != 1 => Err(ReplayError::Gap { expected: 1, found: seq }),
-            Event::Plan(PlanEvent::GoalAccepted(accepted)) => Ok(Self::accept(accepted, record.time_ms)),
-            Event::Plan(_) | Event::Step { .. } => Err(ReplayError::NotBegun { seq }),
-        }
-    }
-
     /// The step of an event.
     pub(crate) fn step_of(&self, seq: u64, id: &StepId) -> Result<StepIndex, ReplayError> {
         self.graph.find(id.as_str()).ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })

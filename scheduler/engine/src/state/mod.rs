@@ -1,15 +1,20 @@
 //! The state of one plan: the fold of its events.
 
+mod queries;
+pub(crate) mod step_snapshot;
+pub(crate) mod view;
+
 use std::ops::{Index, IndexMut};
 
 use goalmill_common::criterion::Criterion;
-use goalmill_common::event::GoalAccepted;
+use goalmill_common::event::{Event, GoalAccepted, PlanEvent, Record};
 use goalmill_common::goal::Usage;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus};
 use goalmill_expression::WorkMeter;
 
+use crate::apply::ReplayError;
 pub(crate) use crate::attempt::step_state::StepState;
 use crate::budget::capacity::Capacity;
 use crate::budget::model_calls::ModelCallLog;
@@ -110,8 +115,23 @@ impl PlanOrigin {
 }
 
 impl PlanState {
+    /// Creates the state from the first event of a log, which must be `goal_accepted`.
+    pub fn new(record: &Record) -> Result<Self, ReplayError> {
+        let seq = record.seq;
+        match &record.event {
+            _ if seq != 1 => Err(ReplayError::Gap { expected: 1, found: seq }),
+            Event::Plan(PlanEvent::GoalAccepted(accepted)) => Ok(Self::accept(accepted, record.time_ms)),
+            Event::Plan(_) | Event::Step { .. } => Err(ReplayError::NotBegun { seq }),
+        }
+    }
+
+    /// Every step of the plan, also those that revisions removed.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = StepIndex> + use<> {
+        (0..self.steps.len()).map(StepIndex::new)
+    }
+
     /// The state after the first event.
-    pub(crate) fn accept(accepted: &GoalAccepted, time_ms: u64) -> Self {
+    fn accept(accepted: &GoalAccepted, time_ms: u64) -> Self {
         Self {
             seq: 1,
             status: PlanStatus::Planning,
@@ -161,13 +181,6 @@ impl Index<StepIndex> for Vec<StepState> {
 impl IndexMut<StepIndex> for Vec<StepState> {
     fn index_mut(&mut self, i: StepIndex) -> &mut StepState {
         &mut self[i.as_usize()]
-    }
-}
-
-impl PlanState {
-    /// Every step of the plan, also those that revisions removed.
-    pub(crate) fn indices(&self) -> impl Iterator<Item = StepIndex> + use<> {
-        (0..self.steps.len()).map(StepIndex::new)
     }
 }
 
