@@ -9,7 +9,7 @@ use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::view::Results;
-use goalmill_engine::{PlanState, ReplayError, StepIndex, StepSnapshot, replay};
+use goalmill_engine::{PlanState, ReplayError, StepIndex, StepSnapshot, constraints, criteria, replay, revise};
 
 use super::note::note;
 
@@ -206,7 +206,7 @@ impl Board {
 
     /// Where the plan stands with the constraints of its goal.
     pub fn constraints(&self) -> Vec<ConstraintView> {
-        self.state.as_ref().map(|state| state.constraint_views(self.last_ms)).unwrap_or_default()
+        self.state.as_ref().map(|state| constraints::constraint_views(state, self.last_ms)).unwrap_or_default()
     }
 
     pub fn usage(&self) -> Usage {
@@ -228,7 +228,7 @@ impl Board {
 
     /// Whether the planner still streams the plan.
     pub fn is_open(&self) -> bool {
-        self.state.as_ref().is_some_and(PlanState::is_open)
+        self.state.as_ref().is_some_and(revise::is_plan_open)
     }
 
     /// The failure that ended the plan.
@@ -273,13 +273,13 @@ impl Board {
     /// What the plan as a whole asks a person.
     pub fn asks(&self) -> Option<Asks> {
         let state = self.state.as_ref()?;
-        if let Some(proposed) = state.proposed() {
+        if let Some(proposed) = revise::proposed(state) {
             return Some(Asks::Revision { revision: proposed.revision });
         }
-        if let Some(asked) = state.question() {
+        if let Some(asked) = revise::open_question(state) {
             return Some(Asks::Question { id: asked.id.clone(), question: asked.question.question.clone() });
         }
-        if let Some((id, question)) = state.criterion_question() {
+        if let Some((id, question)) = criteria::criterion_question(state) {
             return Some(Asks::Question { id, question: question.question });
         }
         state.open_decision().map(|replan| Asks::GoOn { step: replan.step.clone() })

@@ -9,12 +9,21 @@ use goalmill_common::plan::Strategy;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
+use crate::attempt::{failure, report, result_cache};
+use crate::budget::model_calls;
 use crate::budget::work_limit::{WorkLimit, part_work_max};
-use crate::graph::StepIndex;
+use crate::graph::{StepIndex, unlock};
+use crate::people::hook;
 use crate::react::react;
-use crate::render::StepExpressions;
+use crate::render::{StepExpressions, payloads};
+use crate::revise::{better_plan, propose, streaming};
 use crate::sub_plan::family::{FamilyRequest, FamilyUse};
-use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, Timer};
+use crate::sub_plan::{family, kept_plans};
+use crate::wait::family_events;
+use crate::{
+    Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, Timer, attempt, cleanup, criteria,
+    requests, sub_plan, submit,
+};
 
 /// Turns a command into events, folds them into the state, and names the effects.
 ///
@@ -26,34 +35,38 @@ pub fn decide(state: &mut PlanState, context: &EngineContext, envelope: Envelope
     if state.is_final() {
         return Err(Rejection::Final { status: state.status });
     }
-    if state.is_kept() && !matches!(command, Command::EndKept(_) | Command::SubPlanEnded { .. }) {
-        return Err(state.refuse_kept());
+    if kept_plans::is_kept(state) && !matches!(command, Command::EndKept(_) | Command::SubPlanEnded { .. }) {
+        return Err(kept_plans::refuse_kept(state));
     }
     let mut turn = Turn::begin(state, context, now_ms, random, actor);
-    turn.join_family(family);
+    family::join_family(&mut turn, family);
     match command {
-        Command::Verb(verb) => turn.handle_verb(verb)?,
-        Command::Planned { revision, answer } if turn.state.awaits_revision(revision) => turn.revised(answer)?,
-        Command::Planned { revision, answer } => turn.planned(revision, answer)?,
-        Command::ModelAsked(asked) => turn.model_asked(*asked)?,
-        Command::ToolsCalled(called) => turn.tools_called(called)?,
-        Command::ModelAnswered(answered) => turn.model_answered(*answered),
-        Command::Judged(judged) => turn.judged(*judged)?,
-        Command::AddSteps { steps } => turn.add_steps(steps)?,
-        Command::ClosePlan(closing) => turn.close(*closing)?,
-        Command::BetterPlan(planned) => turn.better_plan(*planned)?,
-        Command::Dispatch(i) => turn.dispatch(i)?,
-        Command::CacheLookedUp { step, key, outputs } => turn.handle_cache_lookup(step, &key, outputs)?,
-        Command::PayloadsLoaded { step, payloads } => turn.payloads_loaded(step, payloads)?,
-        Command::HookAnswered(answer) => turn.hook_answered(*answer)?,
-        Command::Report(report) => turn.report(*report)?,
-        Command::Due(Timer::Plan) => turn.handle_plan_timer()?,
-        Command::Due(Timer::Step(i)) => turn.handle_step_timer(i)?,
-        Command::Continue => turn.unlock_steps(),
-        Command::FamilyGrew { steps, bytes } => turn.grow_family(FamilyGrew { steps, bytes }),
-        Command::EventTaken(taken) => turn.event_taken(taken),
-        Command::SubPlanEnded { step, attempt, end } => turn.sub_plan_ended(&step, attempt, *end)?,
-        Command::EndKept(fate) => turn.end_kept(*fate)?,
+        Command::Verb(verb) => requests::handle_verb(&mut turn, verb)?,
+        Command::Planned { revision, answer } if model_calls::awaits_revision(turn.state, revision) => {
+            propose::revised(&mut turn, answer)?;
+        }
+        Command::Planned { revision, answer } => submit::planned(&mut turn, revision, answer)?,
+        Command::ModelAsked(asked) => submit::model_asked(&mut turn, *asked)?,
+        Command::ToolsCalled(called) => submit::tools_called(&mut turn, called)?,
+        Command::ModelAnswered(answered) => submit::model_answered(&mut turn, *answered),
+        Command::Judged(judged) => criteria::judged(&mut turn, *judged)?,
+        Command::AddSteps { steps } => streaming::add_steps(&mut turn, steps)?,
+        Command::ClosePlan(closing) => streaming::close_plan(&mut turn, *closing)?,
+        Command::BetterPlan(planned) => better_plan::take_better_plan(&mut turn, *planned)?,
+        Command::Dispatch(i) => attempt::dispatch_step(&mut turn, i)?,
+        Command::CacheLookedUp { step, key, outputs } => {
+            result_cache::handle_cache_lookup(&mut turn, step, &key, outputs)?;
+        }
+        Command::PayloadsLoaded { step, payloads } => payloads::payloads_loaded(&mut turn, step, payloads)?,
+        Command::HookAnswered(answer) => hook::hook_answered(&mut turn, *answer)?,
+        Command::Report(report) => report::receive_report(&mut turn, *report)?,
+        Command::Due(Timer::Plan) => requests::handle_plan_timer(&mut turn)?,
+        Command::Due(Timer::Step(i)) => attempt::handle_step_timer(&mut turn, i)?,
+        Command::Continue => unlock::unlock_steps(&mut turn),
+        Command::FamilyGrew { steps, bytes } => family::grow_family(&mut turn, FamilyGrew { steps, bytes }),
+        Command::EventTaken(taken) => family_events::event_taken(&mut turn, taken),
+        Command::SubPlanEnded { step, attempt, end } => sub_plan::sub_plan_ended(&mut turn, &step, attempt, *end)?,
+        Command::EndKept(fate) => kept_plans::end_kept(&mut turn, *fate)?,
     }
     Ok(turn.end())
 }
@@ -74,7 +87,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) family: FamilyUse,
     /// [`PlanState::size`] when the turn began.
     pub(crate) size_before: u64,
-    /// [`PlanState::kept_bytes`] when the turn began.
+    /// [`crate::sub_plan::family::kept_bytes`] when the turn began.
     pub(crate) bytes_before: u64,
     /// Steps whose timer changed, with its previous time.
     dues: Vec<(StepIndex, Option<u64>)>,
@@ -98,7 +111,7 @@ impl<'a> Turn<'a> {
     ) -> Self {
         state.meter.begin(part_work_max(&context.limits));
         let (plan_due, had_room, in_turn) = (state.plan_due(), state.has_room(), state.step_in_turn());
-        let (size_before, bytes_before) = (state.size.steps(), state.kept_bytes());
+        let (size_before, bytes_before) = (state.size.steps(), family::kept_bytes(state));
         // The clock of a new owner may be behind that of the one before.
         let now_ms = now_ms.max(state.updated_ms);
         Self {
@@ -146,12 +159,12 @@ impl<'a> Turn<'a> {
 
     pub(crate) fn end(mut self) -> Decision {
         if !self.state.is_final()
-            && !self.state.is_kept()
-            && self.state.seq >= self.state.events_end(&self.context.limits)
+            && !kept_plans::is_kept(self.state)
+            && self.state.seq >= cleanup::events_end(self.state, &self.context.limits)
         {
-            self.fail_for_events();
+            failure::fail_for_events(&mut self);
         }
-        self.report_growth();
+        family::report_growth(&mut self);
         self.set_timers();
         if self.work.is_cut() && self.is_active() {
             self.effects.push(Effect::Continue);
@@ -246,7 +259,7 @@ impl<'a> Turn<'a> {
         self.freed |= flew && !after.status().is_in_flight() && holds;
         if after.status().is_final() {
             self.finished.push_back(i);
-            self.forget_payloads(i);
+            payloads::forget_payloads(self, i);
         }
     }
 
@@ -298,7 +311,7 @@ impl<'a> Turn<'a> {
     /// Whether steps may change: the plan runs, is replanned or is paused.
     pub(crate) fn is_active(&self) -> bool {
         let is_open = matches!(self.state.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
-        is_open && !self.state.is_kept()
+        is_open && !kept_plans::is_kept(self.state)
     }
 }
 

@@ -49,18 +49,18 @@ pub enum Effect {
     Timer(Timer, Option<u64>),
     /// Ask the planners for a revision of [`crate::replan_context()`]; revision 0 is the plan itself.
     Plan { revision: u32 },
-    /// Ask a model for the verdicts of [`crate::PlanState::awaited_judgement`], and answer with
+    /// Ask a model for the verdicts of [`crate::criteria::awaited_judgement`], and answer with
     /// [`crate::Command::Judged`].
     Judge,
     /// Look up cached outputs, and answer with [`crate::Command::CacheLookedUp`].
     CacheLookup { step: StepIndex, key: String },
     /// Load stored payloads that a step reads, or the criteria, and answer with [`crate::Command::PayloadsLoaded`].
     LoadPayloads { step: Option<StepIndex>, payloads: Vec<NeededPayload> },
-    /// Ask the hooks about [`crate::PlanState::hook_question`], and answer with [`crate::Command::HookAnswered`].
+    /// Ask the hooks about [`crate::people::hook_question()`], and answer with [`crate::Command::HookAnswered`].
     AskHooks { step: Option<StepIndex> },
     /// Cache the outputs.
     CacheStore { key: String, outputs: Json, ttl_ms: u64 },
-    /// Register the wait of [`crate::PlanState::event_wait`], and send the kept events for it as
+    /// Register the wait of [`crate::wait::event_wait`], and send the kept events for it as
     /// [`goalmill_common::command::Verb::SendEvent`].
     AwaitEvent { step: StepIndex },
     /// Remove the registered wait.

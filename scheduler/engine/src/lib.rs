@@ -30,30 +30,30 @@
 //! | inputs, conditions, payloads | `render` | `PayloadLoads` |
 
 mod apply;
-mod attempt;
-mod budget;
-mod calls;
+pub mod attempt;
+pub mod budget;
+pub mod calls;
 mod cleanup;
 mod command;
-mod constraints;
-mod criteria;
+pub mod constraints;
+pub mod criteria;
 mod decide;
 mod delayed_start;
 mod effect;
 mod event_variants;
-mod explain;
+pub mod explain;
 mod graph;
-mod people;
+pub mod people;
 mod react;
 mod render;
 mod requests;
-mod revise;
+pub mod revise;
 mod state;
-mod sub_plan;
+pub mod sub_plan;
 mod submit;
 mod token;
 mod transitions;
-mod wait;
+pub mod wait;
 
 pub use apply::{ReplayError, apply, replay};
 pub use attempt::cards::{CardLookup, Cards};

@@ -8,10 +8,13 @@ use goalmill_common::plan::StepKind;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::StepStatus;
 
+use crate::budget::model_calls;
+use crate::calls::call_plan;
 use crate::graph::StepIndex;
 use crate::render::Unrendered;
 use crate::sub_plan::family::{self, FamilyRequest};
-use crate::{Decision, Effect, EngineContext, PlanState, Timer};
+use crate::sub_plan::kept_plans;
+use crate::{Decision, Effect, EngineContext, PlanState, Timer, criteria, render, sub_plan, wait};
 
 /// Adds the effects of `record`, which the state has already folded, and what it asks of the plan's family. A `Turn` offers
 /// ready steps.
@@ -38,7 +41,7 @@ fn react_to_wait(state: &PlanState, step: &StepId, event: &StepEvent, effects: &
         let i = state.step_index(step).filter(|_| !started.event.is_empty());
         effects.extend(i.map(|step| Effect::AwaitEvent { step }));
     } else if event.ends_step()
-        && let Some(step) = state.step_index(step).filter(|i| state.event_wait(*i).is_some())
+        && let Some(step) = state.step_index(step).filter(|i| wait::event_wait(state, *i).is_some())
     {
         // The wait that it took in the same decision is not registered.
         let begins = |effect: &Effect| *effect == Effect::AwaitEvent { step };
@@ -78,13 +81,13 @@ fn asks_planners(event: &PlanEvent) -> bool {
 /// decided. Visits every step.
 pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
     let (mut effects, mut family) = (Vec::new(), Vec::new());
-    if state.is_final() || state.is_kept() {
+    if state.is_final() || kept_plans::is_kept(state) {
         family.extend(family::report_end(state));
         return Decision { effects, family, ..Decision::default() };
     }
     effects.push(Effect::Timer(Timer::Plan, state.plan_due()));
-    effects.extend(state.asked_of_planners().map(|revision| Effect::Plan { revision }));
-    let judge = state.awaited_judgement().filter(|(judge, _)| *judge == JudgeKind::Model);
+    effects.extend(model_calls::asked_of_planners(state).map(|revision| Effect::Plan { revision }));
+    let judge = criteria::awaited_judgement(state).filter(|(judge, _)| *judge == JudgeKind::Model);
     effects.extend(judge.map(|_| Effect::Judge));
     family.extend(family::close_stream(state));
     effects.extend(state.is_cut().then_some(Effect::Continue));
@@ -93,24 +96,24 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
         let i = StepIndex::new(i);
         effects.extend(step.due_ms().map(|due| Effect::Timer(Timer::Step(i), Some(due))));
         if step.run().hooks().is_some() {
-            effects.push(match state.inputs_of_attempt(i, &context.limits) {
+            effects.push(match render::inputs_of_attempt(state, i, &context.limits) {
                 Err(Unrendered::Needs(payloads)) => Effect::LoadPayloads { step: Some(i), payloads },
                 Ok(_) | Err(Unrendered::Failed(_)) => Effect::AskHooks { step: Some(i) },
             });
         }
-        if state.awaited_event(i).is_some() {
+        if wait::awaited_event(state, i).is_some() {
             effects.push(Effect::AwaitEvent { step: i });
         }
         if step.status() == StepStatus::Ready && state.is_offered(i) {
             effects.push(Effect::Ready(i));
         }
         if step.run().awaits_plan() {
-            family.extend(state.plan_of_call(i));
+            family.extend(call_plan::plan_of_call(state, i));
         }
         if step.status() == StepStatus::Running && state.plan.step(i).kind == StepKind::Plan {
-            match state.inputs_of_attempt(i, &context.limits) {
+            match render::inputs_of_attempt(state, i, &context.limits) {
                 Err(Unrendered::Needs(payloads)) => effects.push(Effect::LoadPayloads { step: Some(i), payloads }),
-                inputs => family.push(state.sub_plan(i, &inputs.unwrap_or_default())),
+                inputs => family.push(sub_plan::sub_plan_request(state, i, &inputs.unwrap_or_default())),
             }
         }
     }

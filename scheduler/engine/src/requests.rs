@@ -10,213 +10,225 @@ use goalmill_common::planning::ReplanOptions;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use crate::Rejection;
+use crate::attempt::failure;
 use crate::budget::BUDGET_EXCEEDED;
+use crate::calls::callback;
 use crate::decide::{Turn, not_allowed};
-use crate::graph::StepIndex;
+use crate::graph::{StepIndex, unlock};
 use crate::people::waiting::{Reviser, Waiting};
-use crate::revise::trigger_of;
+use crate::revise::{by_person, streaming, trigger, trigger_of};
+use crate::{
+    Rejection, attempt, budget, cleanup, constraints, criteria, delayed_start, people, revise, sub_plan, submit, wait,
+};
 
 /// A plan ends with this code when its deadline has passed.
 pub(crate) const PLAN_TIMEOUT: &str = "PLAN_TIMEOUT";
 
-impl Turn<'_> {
-    pub(crate) fn handle_verb(&mut self, verb: Verb) -> Result<(), Rejection> {
-        self.check_cleanup(&verb)?;
-        match verb {
-            Verb::Submit(_) => Err(Rejection::Exists),
-            Verb::Pause { reason } => self.pause(reason),
-            Verb::Resume { reason } => self.resume(reason),
-            Verb::Cancel { reason } => {
-                self.cancel_plan(reason);
-                Ok(())
-            }
-            Verb::Approve { reason } => self.answer_plan(true, reason),
-            Verb::Reject { reason } => self.answer_plan(false, reason),
-            Verb::Replan { reason, hint, options } => self.replan_on_request(reason, hint, options),
-            Verb::Edit { changes, revision, reason } => self.edit(changes, revision, reason),
-            Verb::CorrectGoal { correction, reason } => self.correct_goal(*correction, reason),
-            Verb::AnswerQuestion { question, answer, reason } => self.answer_question(&question, answer, reason),
-            Verb::RetryStep { step, reason: _ } => self.retry_step(&step),
-            Verb::CompleteStep { step, outputs, reason: _ } => self.complete_manually(&step, outputs),
-            Verb::ReportCallback { step, attempt, report } => self.receive_callback(&step, attempt, *report),
-            Verb::SendEvent { event, waiting_only } => self.receive_event(*event, waiting_only),
-            Verb::SkipStep { step, reason } => {
-                let i = self.open_step(&step)?;
-                self.cancel_attempt(i);
-                self.skip(i, SkipCause::Person, reason);
-                self.propagate();
-                Ok(())
-            }
-            Verb::ApproveStep { step, reason } => {
-                let i = self.awaiting_step(&step)?;
-                self.approve_step(i, reason);
-                self.propagate();
-                Ok(())
-            }
-            Verb::RejectStep { step, reason } => {
-                let i = self.awaiting_step(&step)?;
-                self.reject_step(i, &reason);
-                self.propagate();
-                Ok(())
-            }
+pub(crate) fn handle_verb(turn: &mut Turn<'_>, verb: Verb) -> Result<(), Rejection> {
+    check_cleanup(turn, &verb)?;
+    match verb {
+        Verb::Submit(_) => Err(Rejection::Exists),
+        Verb::Pause { reason } => pause(turn, reason),
+        Verb::Resume { reason } => resume(turn, reason),
+        Verb::Cancel { reason } => {
+            failure::cancel_plan(turn, reason);
+            Ok(())
+        }
+        Verb::Approve { reason } => people::answer_plan(turn, true, reason),
+        Verb::Reject { reason } => people::answer_plan(turn, false, reason),
+        Verb::Replan { reason, hint, options } => replan_on_request(turn, reason, hint, options),
+        Verb::Edit { changes, revision, reason } => by_person::edit(turn, changes, revision, reason),
+        Verb::CorrectGoal { correction, reason } => people::correct_goal(turn, *correction, reason),
+        Verb::AnswerQuestion { question, answer, reason } => people::answer_question(turn, &question, answer, reason),
+        Verb::RetryStep { step, reason: _ } => retry_step(turn, &step),
+        Verb::CompleteStep { step, outputs, reason: _ } => complete_manually(turn, &step, outputs),
+        Verb::ReportCallback { step, attempt, report } => callback::receive_callback(turn, &step, attempt, *report),
+        Verb::SendEvent { event, waiting_only } => wait::receive_event(turn, *event, waiting_only),
+        Verb::SkipStep { step, reason } => {
+            let i = open_step(turn, &step)?;
+            failure::cancel_attempt(turn, i);
+            unlock::skip_step(turn, i, SkipCause::Person, reason);
+            unlock::propagate(turn);
+            Ok(())
+        }
+        Verb::ApproveStep { step, reason } => {
+            let i = people::awaiting_step(turn, &step)?;
+            people::approve_step(turn, i, reason);
+            unlock::propagate(turn);
+            Ok(())
+        }
+        Verb::RejectStep { step, reason } => {
+            let i = people::awaiting_step(turn, &step)?;
+            people::reject_step(turn, i, &reason);
+            unlock::propagate(turn);
+            Ok(())
         }
     }
+}
 
-    /// Refuses what would change a plan whose outcome is known.
-    fn check_cleanup(&self, verb: &Verb) -> Result<(), Rejection> {
-        let Some(cleanup) = self.state.cleanup.run() else { return Ok(()) };
-        let is_of_step = matches!(
-            verb,
-            Verb::RetryStep { .. }
-                | Verb::SkipStep { .. }
-                | Verb::CompleteStep { .. }
-                | Verb::ApproveStep { .. }
-                | Verb::RejectStep { .. }
-                | Verb::SendEvent { .. }
-                | Verb::ReportCallback { .. }
-                | Verb::AnswerQuestion { .. }
-        );
-        if is_of_step {
-            return Ok(());
-        }
-        let status = cleanup.outcome.status;
-        Err(not_allowed(format!("the plan ends as {status}: its clean-up steps run, and can be skipped")))
+/// Refuses what would change a plan whose outcome is known.
+fn check_cleanup(turn: &Turn<'_>, verb: &Verb) -> Result<(), Rejection> {
+    let Some(cleanup) = turn.state.cleanup.run() else { return Ok(()) };
+    let is_of_step = matches!(
+        verb,
+        Verb::RetryStep { .. }
+            | Verb::SkipStep { .. }
+            | Verb::CompleteStep { .. }
+            | Verb::ApproveStep { .. }
+            | Verb::RejectStep { .. }
+            | Verb::SendEvent { .. }
+            | Verb::ReportCallback { .. }
+            | Verb::AnswerQuestion { .. }
+    );
+    if is_of_step {
+        return Ok(());
     }
+    let status = cleanup.outcome.status;
+    Err(not_allowed(format!("the plan ends as {status}: its clean-up steps run, and can be skipped")))
+}
 
-    fn pause(&mut self, reason: String) -> Result<(), Rejection> {
-        if self.state.status != PlanStatus::Running {
-            return Err(self.refuse_plan("only a running plan can be paused"));
-        }
-        self.ask_sub_plans(&Verb::Pause { reason: "the parent plan is paused".into() });
-        self.emit_plan(PlanEvent::Paused(Reason::boxed(reason)));
-        Ok(())
+fn pause(turn: &mut Turn<'_>, reason: String) -> Result<(), Rejection> {
+    if turn.state.status != PlanStatus::Running {
+        return Err(refuse_plan(turn, "only a running plan can be paused"));
     }
+    sub_plan::ask_sub_plans(turn, &Verb::Pause { reason: "the parent plan is paused".into() });
+    turn.emit_plan(PlanEvent::Paused(Reason::boxed(reason)));
+    Ok(())
+}
 
-    fn resume(&mut self, reason: String) -> Result<(), Rejection> {
-        if self.state.status != PlanStatus::Paused {
-            return Err(self.refuse_plan("only a paused plan can be resumed"));
-        }
-        self.ask_sub_plans(&Verb::Resume { reason: "the parent plan is resumed".into() });
-        let starts = self.state.start_due_ms().is_some();
-        self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
-        if starts {
-            self.start_steps();
-        } else {
-            self.propagate();
-        }
-        Ok(())
+fn resume(turn: &mut Turn<'_>, reason: String) -> Result<(), Rejection> {
+    if turn.state.status != PlanStatus::Paused {
+        return Err(refuse_plan(turn, "only a paused plan can be resumed"));
     }
-
-    fn replan_on_request(&mut self, reason: String, hint: String, options: ReplanOptions) -> Result<(), Rejection> {
-        let decision = self.state.open_decision().and_then(|replan| replan.step.as_ref());
-        let failed = decision.and_then(|step| self.find(step).ok());
-        if self.state.status != PlanStatus::Running && failed.is_none() {
-            return Err(self.refuse_plan("only a running plan can be replanned"));
-        }
-        if self.state.is_open() {
-            return Err(self.refuse_plan("its planner has not finished writing it"));
-        }
-        if self.state.revisions_left(self.context.limits.revisions_max) == 0 {
-            return Err(not_allowed("no revisions left (`revision.max`, `revisions_max`)"));
-        }
-        // A replan about a failed step is required: without a revision the plan fails.
-        let failure = failed.and_then(|i| self.state.steps[i].failure());
-        let trigger = failure.map_or(Trigger::UserRequest, trigger_of);
-        let wish = ReplanTriggered { reason, hint, options, ..ReplanTriggered::default() };
-        self.replan(trigger, failed, wish);
-        Ok(())
+    sub_plan::ask_sub_plans(turn, &Verb::Resume { reason: "the parent plan is resumed".into() });
+    let starts = delayed_start::start_due_ms(turn.state).is_some();
+    turn.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
+    if starts {
+        submit::start_steps(turn);
+    } else {
+        unlock::propagate(turn);
     }
+    Ok(())
+}
 
-    fn retry_step(&mut self, step: &StepId) -> Result<(), Rejection> {
-        let i = self.open_step(step)?;
-        if self.status_of(i) != StepStatus::Retrying {
-            return Err(self.refuse_step(i, "only a step that waits for its next attempt can be retried"));
-        }
-        if self.state.steps[i].run().awaits_plan() {
-            return Err(self.refuse_step(i, "one of its calls waits for a plan to end"));
-        }
-        self.emit_step(i, StepEvent::Ready);
-        self.propagate();
-        Ok(())
+fn replan_on_request(
+    turn: &mut Turn<'_>,
+    reason: String,
+    hint: String,
+    options: ReplanOptions,
+) -> Result<(), Rejection> {
+    let decision = turn.state.open_decision().and_then(|replan| replan.step.as_ref());
+    let failed = decision.and_then(|step| turn.find(step).ok());
+    if turn.state.status != PlanStatus::Running && failed.is_none() {
+        return Err(refuse_plan(turn, "only a running plan can be replanned"));
     }
-
-    fn complete_manually(&mut self, step: &StepId, outputs: Json) -> Result<(), Rejection> {
-        let i = self.open_step(step)?;
-        if let Some(failure) = self.output_mismatch(i, &outputs) {
-            return Err(not_allowed(failure.message));
-        }
-        self.cancel_attempt(i);
-        self.emit_completed(i, outputs);
-        self.propagate();
-        Ok(())
+    if revise::is_plan_open(turn.state) {
+        return Err(refuse_plan(turn, "its planner has not finished writing it"));
     }
+    if revise::revisions_left(turn.state, turn.context.limits.revisions_max) == 0 {
+        return Err(not_allowed("no revisions left (`revision.max`, `revisions_max`)"));
+    }
+    // A replan about a failed step is required: without a revision the plan fails.
+    let failure = failed.and_then(|i| turn.state.steps[i].failure());
+    let trigger = failure.map_or(Trigger::UserRequest, trigger_of);
+    let wish = ReplanTriggered { reason, hint, options, ..ReplanTriggered::default() };
+    trigger::replan(turn, trigger, failed, wish);
+    Ok(())
+}
 
-    /// Handles the plan's due timer: deadline, budgeted time, approval limit or planner's limit.
-    pub(crate) fn handle_plan_timer(&mut self) -> Result<(), Rejection> {
-        if let Some(cleanup) = self.state.cleanup.run() {
-            if self.now_ms < cleanup.due_ms {
-                return Err(Rejection::NotDue);
-            }
-            self.finish_cleanup("its time is over (`cleanup_ms`)");
-            return Ok(());
-        }
-        let deadline = self.state.accepted.deadline_ms;
-        if self.now_ms >= self.state.budget_due_ms() {
-            let message = "the budgeted time is used up";
-            self.fail_plan(Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message));
-        } else if self.now_ms >= deadline {
-            self.fail_plan(Failure::new(FailureClass::Timeout, PLAN_TIMEOUT, "the plan's deadline has passed"));
-        } else if self.state.constraint_due_ms().is_some_and(|due_ms| self.now_ms >= due_ms) {
-            self.propagate();
-        } else if self.state.waiting.due_ms().is_some_and(|due_ms| self.now_ms >= due_ms) {
-            self.handle_wait_timeout();
-        } else if self.state.start_due_ms().is_some_and(|due_ms| self.now_ms >= due_ms) {
-            return self.resume("its start has come".into());
-        } else if self.state.is_open() && self.now_ms >= self.state.origin.open_until_ms {
-            self.replan_unfinished("the rest of the streamed plan did not arrive in time".into(), Vec::new(), None);
-        } else {
+fn retry_step(turn: &mut Turn<'_>, step: &StepId) -> Result<(), Rejection> {
+    let i = open_step(turn, step)?;
+    if turn.status_of(i) != StepStatus::Retrying {
+        return Err(refuse_step(turn, i, "only a step that waits for its next attempt can be retried"));
+    }
+    if turn.state.steps[i].run().awaits_plan() {
+        return Err(refuse_step(turn, i, "one of its calls waits for a plan to end"));
+    }
+    turn.emit_step(i, StepEvent::Ready);
+    unlock::propagate(turn);
+    Ok(())
+}
+
+fn complete_manually(turn: &mut Turn<'_>, step: &StepId, outputs: Json) -> Result<(), Rejection> {
+    let i = open_step(turn, step)?;
+    if let Some(failure) = attempt::output_mismatch(turn, i, &outputs) {
+        return Err(not_allowed(failure.message));
+    }
+    failure::cancel_attempt(turn, i);
+    attempt::emit_completed(turn, i, outputs);
+    unlock::propagate(turn);
+    Ok(())
+}
+
+/// Handles the plan's due timer: deadline, budgeted time, approval limit or planner's limit.
+pub(crate) fn handle_plan_timer(turn: &mut Turn<'_>) -> Result<(), Rejection> {
+    if let Some(cleanup) = turn.state.cleanup.run() {
+        if turn.now_ms < cleanup.due_ms {
             return Err(Rejection::NotDue);
         }
-        Ok(())
+        cleanup::finish_cleanup(turn, "its time is over (`cleanup_ms`)");
+        return Ok(());
     }
+    let deadline = turn.state.accepted.deadline_ms;
+    if turn.now_ms >= budget::budget_due_ms(turn.state) {
+        let message = "the budgeted time is used up";
+        failure::fail_plan(turn, Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message));
+    } else if turn.now_ms >= deadline {
+        failure::fail_plan(turn, Failure::new(FailureClass::Timeout, PLAN_TIMEOUT, "the plan's deadline has passed"));
+    } else if constraints::constraint_due_ms(turn.state).is_some_and(|due_ms| turn.now_ms >= due_ms) {
+        unlock::propagate(turn);
+    } else if turn.state.waiting.due_ms().is_some_and(|due_ms| turn.now_ms >= due_ms) {
+        handle_wait_timeout(turn);
+    } else if delayed_start::start_due_ms(turn.state).is_some_and(|due_ms| turn.now_ms >= due_ms) {
+        return resume(turn, "its start has come".into());
+    } else if revise::is_plan_open(turn.state) && turn.now_ms >= turn.state.origin.open_until_ms {
+        streaming::replan_unfinished(
+            turn,
+            "the rest of the streamed plan did not arrive in time".into(),
+            Vec::new(),
+            None,
+        );
+    } else {
+        return Err(Rejection::NotDue);
+    }
+    Ok(())
+}
 
-    fn handle_wait_timeout(&mut self) {
-        match self.state.waiting {
-            Waiting::Plan | Waiting::Nothing | Waiting::Hook { .. } => {}
-            Waiting::Approval { .. } => match self.state.plan.definition().approve.unwrap_or_default().default {
-                ApprovalDefault::Approve => self.approve("approval timed out".into()),
-                ApprovalDefault::Reject => self.reject("approval timed out".into()),
-            },
-            Waiting::Replan { by: Reviser::Planner | Reviser::Decision, .. } => {
-                self.continue_without_revision("no revision came in time".into());
-            }
-            Waiting::Replan { by: Reviser::Approval(_), .. } => self.decide_revision_by_default(),
-            Waiting::Replan { by: Reviser::Answer(_), .. } => self.answer_plan_by_default(),
-            Waiting::Judgement { .. } => self.end_judgement(),
+fn handle_wait_timeout(turn: &mut Turn<'_>) {
+    match turn.state.waiting {
+        Waiting::Plan | Waiting::Nothing | Waiting::Hook { .. } => {}
+        Waiting::Approval { .. } => match turn.state.plan.definition().approve.unwrap_or_default().default {
+            ApprovalDefault::Approve => people::approve(turn, "approval timed out".into()),
+            ApprovalDefault::Reject => people::reject(turn, "approval timed out".into()),
+        },
+        Waiting::Replan { by: Reviser::Planner | Reviser::Decision, .. } => {
+            failure::continue_without_revision(turn, "no revision came in time".into());
         }
+        Waiting::Replan { by: Reviser::Approval(_), .. } => by_person::decide_revision_by_default(turn),
+        Waiting::Replan { by: Reviser::Answer(_), .. } => people::answer_plan_by_default(turn),
+        Waiting::Judgement { .. } => criteria::end_judgement(turn),
     }
+}
 
-    /// Finds a step that is not final, of a plan whose steps may change.
-    pub(crate) fn open_step(&self, step: &StepId) -> Result<StepIndex, Rejection> {
-        let i = self.find(step)?;
-        if !self.is_active() {
-            return Err(self.refuse_plan("its steps cannot be changed before it runs"));
-        }
-        if self.status_of(i).is_final() {
-            return Err(self.refuse_step(i, "a final step cannot be changed"));
-        }
-        if self.state.runs_later(i) {
-            return Err(self.refuse_step(i, "it runs once the outcome of the plan is known"));
-        }
-        Ok(i)
+/// Finds a step that is not final, of a plan whose steps may change.
+pub(crate) fn open_step(turn: &Turn<'_>, step: &StepId) -> Result<StepIndex, Rejection> {
+    let i = turn.find(step)?;
+    if !turn.is_active() {
+        return Err(refuse_plan(turn, "its steps cannot be changed before it runs"));
     }
+    if turn.status_of(i).is_final() {
+        return Err(refuse_step(turn, i, "a final step cannot be changed"));
+    }
+    if cleanup::runs_later(turn.state, i) {
+        return Err(refuse_step(turn, i, "it runs once the outcome of the plan is known"));
+    }
+    Ok(i)
+}
 
-    pub(crate) fn refuse_plan(&self, why: &str) -> Rejection {
-        not_allowed(format!("the plan is {}: {why}", self.state.status))
-    }
+pub(crate) fn refuse_plan(turn: &Turn<'_>, why: &str) -> Rejection {
+    not_allowed(format!("the plan is {}: {why}", turn.state.status))
+}
 
-    pub(crate) fn refuse_step(&self, i: StepIndex, why: &str) -> Rejection {
-        not_allowed(format!("step `{}` is {}: {why}", self.id_of(i), self.status_of(i)))
-    }
+pub(crate) fn refuse_step(turn: &Turn<'_>, i: StepIndex, why: &str) -> Rejection {
+    not_allowed(format!("step `{}` is {}: {why}", turn.id_of(i), turn.status_of(i)))
 }

@@ -18,12 +18,19 @@ use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::PlanStatus;
 
+use crate::attempt::failure;
+use crate::budget::model_calls;
 use crate::budget::plan_size::{count_steps, steps_written};
 use crate::calls::callback::missing_address;
 use crate::decide::{Turn, after, decide, not_allowed};
 use crate::delayed_start::with_start;
-use crate::graph::PlanGraph;
-use crate::{Decision, Effect, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand};
+use crate::graph::{PlanGraph, unlock};
+use crate::people::hook;
+use crate::revise::trigger;
+use crate::sub_plan::family;
+use crate::{
+    Decision, Effect, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand, delayed_start,
+};
 
 /// The result of [`submit()`].
 pub type Submitted = Result<(PlanState, Decision), Rejection>;
@@ -48,15 +55,15 @@ pub fn submit(context: &EngineContext, envelope: Envelope<SubmitCommand>) -> Res
     let record = Record { seq: 1, time_ms: now_ms, actor, event: Event::Plan(accepted) };
     let mut state = PlanState::new(&record).expect("the first event is `goal_accepted`");
     let mut turn = Turn::begin_with(&mut state, record, context, random);
-    turn.join_family(family);
+    family::join_family(&mut turn, family);
     match beginning {
         Beginning::Plan { planned, fork } => {
             // The plan that starts it has counted them.
             turn.size_before = count_steps(&planned.plan);
-            turn.start(*planned, fork, false);
+            start_plan(&mut turn, *planned, fork, false);
         }
         Beginning::Planning => turn.effects.push(Effect::Plan { revision: 0 }),
-        Beginning::Refused(reason) => turn.planning_failed(reason, Vec::new(), None),
+        Beginning::Refused(reason) => planning_failed(&mut turn, reason, Vec::new(), None),
     }
     let decision = turn.end();
     Ok((state, decision))
@@ -132,122 +139,120 @@ fn refusal(context: &EngineContext, plan: &Plan) -> Option<String> {
     PlanGraph::new(plan).err().or_else(|| invalid_number(plan)).or_else(no_address)
 }
 
-impl Turn<'_> {
-    /// Starts the plan that planners answered with.
-    pub(crate) fn planned(&mut self, revision: u32, answer: PlanAnswer) -> Result<(), Rejection> {
-        if self.state.asked_of_planners() != Some(revision) {
-            return Err(Rejection::StaleRevision { revision: self.state.revision });
-        }
-        match answer {
-            PlanAnswer::Failed { reason, issues, provenance } => self.planning_failed(reason, issues, provenance),
-            PlanAnswer::Plan(planned) => match refusal(self.context, &planned.plan) {
-                Some(reason) => self.planning_failed(reason, Vec::new(), planned.provenance),
-                None => self.start(*planned, None, false),
-            },
-            PlanAnswer::Open(planned) => match refusal(self.context, &planned.plan) {
-                Some(reason) => self.planning_failed(reason, Vec::new(), planned.provenance),
-                None => self.start(*planned, None, true),
-            },
-            PlanAnswer::Revision(_) => {
-                let reason = "a planner returned a revision before there is a plan";
-                self.planning_failed(reason.into(), Vec::new(), None);
-            }
-        }
-        Ok(())
+/// Starts the plan that planners answered with.
+pub(crate) fn planned(turn: &mut Turn<'_>, revision: u32, answer: PlanAnswer) -> Result<(), Rejection> {
+    if model_calls::asked_of_planners(turn.state) != Some(revision) {
+        return Err(Rejection::StaleRevision { revision: turn.state.revision });
     }
+    match answer {
+        PlanAnswer::Failed { reason, issues, provenance } => planning_failed(turn, reason, issues, provenance),
+        PlanAnswer::Plan(planned) => match refusal(turn.context, &planned.plan) {
+            Some(reason) => planning_failed(turn, reason, Vec::new(), planned.provenance),
+            None => start_plan(turn, *planned, None, false),
+        },
+        PlanAnswer::Open(planned) => match refusal(turn.context, &planned.plan) {
+            Some(reason) => planning_failed(turn, reason, Vec::new(), planned.provenance),
+            None => start_plan(turn, *planned, None, true),
+        },
+        PlanAnswer::Revision(_) => {
+            let reason = "a planner returned a revision before there is a plan";
+            planning_failed(turn, reason.into(), Vec::new(), None);
+        }
+    }
+    Ok(())
+}
 
-    /// Records a model call; refused when its planner is no longer awaited.
-    pub(crate) fn model_asked(&mut self, asked: ModelAsked) -> Result<(), Rejection> {
-        if !self.state.awaits_planners(asked.revision) && !self.state.awaits_judge(&asked) {
-            return Err(Rejection::StaleRevision { revision: self.state.revision });
-        }
-        let repeated = self.state.calls.is_open(&asked);
-        let reserved = asked.reserved.bounded();
-        self.emit_plan(PlanEvent::ModelAsked(Box::new(ModelAsked { reserved, repeated, ..asked })));
-        Ok(())
+/// Records a model call; refused when its planner is no longer awaited.
+pub(crate) fn model_asked(turn: &mut Turn<'_>, asked: ModelAsked) -> Result<(), Rejection> {
+    if !model_calls::awaits_planners(turn.state, asked.revision) && !model_calls::awaits_judge(turn.state, &asked) {
+        return Err(Rejection::StaleRevision { revision: turn.state.revision });
     }
+    let repeated = turn.state.calls.is_open(&asked);
+    let reserved = asked.reserved.bounded();
+    turn.emit_plan(PlanEvent::ModelAsked(Box::new(ModelAsked { reserved, repeated, ..asked })));
+    Ok(())
+}
 
-    /// Records the tool calls of a planner's model; refused when the planner is no longer awaited.
-    pub(crate) fn tools_called(&mut self, called: Box<ToolsCalled>) -> Result<(), Rejection> {
-        if !self.state.awaits_planners(called.revision) {
-            return Err(Rejection::StaleRevision { revision: self.state.revision });
-        }
-        self.emit_plan(PlanEvent::ToolsCalled(called));
-        Ok(())
+/// Records the tool calls of a planner's model; refused when the planner is no longer awaited.
+pub(crate) fn tools_called(turn: &mut Turn<'_>, called: Box<ToolsCalled>) -> Result<(), Rejection> {
+    if !model_calls::awaits_planners(turn.state, called.revision) {
+        return Err(Rejection::StaleRevision { revision: turn.state.revision });
     }
+    turn.emit_plan(PlanEvent::ToolsCalled(called));
+    Ok(())
+}
 
-    /// Records the result of a model call. Its usage counts as long as the plan is not final.
-    pub(crate) fn model_answered(&mut self, answered: ModelAnswered) {
-        let usage = answered.usage.bounded();
-        self.emit_plan(PlanEvent::ModelAnswered(Box::new(ModelAnswered { usage, ..answered })));
-    }
+/// Records the result of a model call. Its usage counts as long as the plan is not final.
+pub(crate) fn model_answered(turn: &mut Turn<'_>, answered: ModelAnswered) {
+    let usage = answered.usage.bounded();
+    turn.emit_plan(PlanEvent::ModelAnswered(Box::new(ModelAnswered { usage, ..answered })));
+}
 
-    fn start(&mut self, mut planned: Planned, fork: Option<Box<Fork>>, open: bool) {
-        if planned.plan.approve.is_none() && self.state.accepted.goal.planning.require_approval {
-            planned.plan.approve = Some(Approval::default());
-        }
-        let confidence = confidence_of(&planned);
-        if let Some(changed) = planned.goal {
-            self.change_goal(*changed);
-        }
-        self.emit_plan(PlanEvent::PlanCreated(Box::new(PlanCreated {
-            plan: Arc::new(planned.plan),
-            planner: planned.planner,
-            confidence,
-            provenance: planned.provenance,
-            open,
-            fork,
-        })));
-        self.emit_plan(PlanEvent::PlanValidated(Box::new(PlanValidated {
-            warnings: planned.warnings,
-            routes: planned.routes,
-            critical_path_seconds: self.state.critical_path_seconds(),
-        })));
-        // A streamed plan runs before it is whole: it is not streamed where hooks decide.
-        if !open && self.ask_plan_hooks(HookPoint::OnPlanGenerated) || self.request_approval() {
-            return;
-        }
-        self.start_steps();
+fn start_plan(turn: &mut Turn<'_>, mut planned: Planned, fork: Option<Box<Fork>>, open: bool) {
+    if planned.plan.approve.is_none() && turn.state.accepted.goal.planning.require_approval {
+        planned.plan.approve = Some(Approval::default());
     }
+    let confidence = confidence_of(&planned);
+    if let Some(changed) = planned.goal {
+        change_goal(turn, *changed);
+    }
+    turn.emit_plan(PlanEvent::PlanCreated(Box::new(PlanCreated {
+        plan: Arc::new(planned.plan),
+        planner: planned.planner,
+        confidence,
+        provenance: planned.provenance,
+        open,
+        fork,
+    })));
+    turn.emit_plan(PlanEvent::PlanValidated(Box::new(PlanValidated {
+        warnings: planned.warnings,
+        routes: planned.routes,
+        critical_path_seconds: turn.state.critical_path_seconds(),
+    })));
+    // A streamed plan runs before it is whole: it is not streamed where hooks decide.
+    if !open && hook::ask_plan_hooks(turn, HookPoint::OnPlanGenerated) || request_approval(turn) {
+        return;
+    }
+    start_steps(turn);
+}
 
-    /// Records other fields of the goal.
-    pub(crate) fn change_goal(&mut self, changed: GoalChanged) {
-        let longest = after(self.state.created_ms(), self.context.limits.plan_ms_max);
-        let due_ms = changed.deadline_ms.map_or(longest, |deadline| deadline.min(longest));
-        self.emit_plan(PlanEvent::GoalChanged(Box::new(GoalChanged { due_ms, ..changed })));
-    }
+/// Records other fields of the goal.
+pub(crate) fn change_goal(turn: &mut Turn<'_>, changed: GoalChanged) {
+    let longest = after(turn.state.created_ms(), turn.context.limits.plan_ms_max);
+    let due_ms = changed.deadline_ms.map_or(longest, |deadline| deadline.min(longest));
+    turn.emit_plan(PlanEvent::GoalChanged(Box::new(GoalChanged { due_ms, ..changed })));
+}
 
-    /// Requests the approval of a created plan. Returns whether it needs one.
-    pub(crate) fn request_approval(&mut self) -> bool {
-        let Some(approval) = self.state.plan.definition().approve else { return false };
-        let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
-        let due_ms = self.after(limit_ms);
-        self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
-        self.ask_plan_hooks(HookPoint::OnPlanApproved);
-        true
-    }
+/// Requests the approval of a created plan. Returns whether it needs one.
+pub(crate) fn request_approval(turn: &mut Turn<'_>) -> bool {
+    let Some(approval) = turn.state.plan.definition().approve else { return false };
+    let limit_ms = approval.limit_ms.min(turn.context.limits.approval_ms_max);
+    let due_ms = turn.after(limit_ms);
+    turn.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
+    hook::ask_plan_hooks(turn, HookPoint::OnPlanApproved);
+    true
+}
 
-    /// Starts the first steps. A fork may be replanned first.
-    pub(crate) fn start_steps(&mut self) {
-        if self.hold_until_start() {
-            return;
+/// Starts the first steps. A fork may be replanned first.
+pub(crate) fn start_steps(turn: &mut Turn<'_>) {
+    if delayed_start::hold_until_start(turn) {
+        return;
+    }
+    let replan_reason = turn.state.origin.fork.as_ref().and_then(|fork| fork.replan.clone());
+    if let Some(reason) = replan_reason {
+        trigger::replan(turn, Trigger::UserRequest, None, reason.clone());
+        let is_only = turn.state.accepted.goal.planning.planner_only;
+        if is_only && turn.state.status != PlanStatus::Replanning {
+            return trigger::end_revisions(turn, &reason);
         }
-        let replan_reason = self.state.origin.fork.as_ref().and_then(|fork| fork.replan.clone());
-        if let Some(reason) = replan_reason {
-            self.replan(Trigger::UserRequest, None, reason.clone());
-            let is_only = self.state.accepted.goal.planning.planner_only;
-            if is_only && self.state.status != PlanStatus::Replanning {
-                return self.end_revisions(&reason);
-            }
-        }
-        self.unlock_steps();
     }
+    unlock::unlock_steps(turn);
+}
 
-    fn planning_failed(&mut self, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {
-        let failed = PlanningFailed { reason: reason.clone(), aborted: false, issues, provenance };
-        self.emit_plan(PlanEvent::PlanningFailed(Box::new(failed)));
-        self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
-    }
+fn planning_failed(turn: &mut Turn<'_>, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {
+    let failed = PlanningFailed { reason: reason.clone(), aborted: false, issues, provenance };
+    turn.emit_plan(PlanEvent::PlanningFailed(Box::new(failed)));
+    failure::fail_plan(turn, Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
 }
 
 /// The confidence of a planner, less a tenth for each soft constraint that the estimates break.

@@ -13,7 +13,7 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::text::pointer_part;
 use goalmill_common::wire::SubmissionKind;
-use goalmill_engine::PlanState;
+use goalmill_engine::{PlanState, revise};
 use goalmill_formats::{ExportState, export_plan};
 use goalmill_plan::document::Format;
 use goalmill_planning::CallLog;
@@ -207,7 +207,7 @@ pub(crate) async fn execute(
 }
 
 fn document(state: &PlanState) -> Value {
-    export_plan(&state.live_plan(), &ExportState::from_view(&state.view(true)))
+    export_plan(&revise::live_plan(state), &ExportState::from_view(&state.view(true)))
 }
 
 async fn require_plan(api: &Api, principal: &Principal, id: &str) -> Result<(), ApiError> {
@@ -307,7 +307,7 @@ pub(crate) async fn replan(State(api): State<Api>, principal: Principal, body: B
     send_verb(&api, &principal, &id, "", Verb::Replan { reason, hint, options }).await?;
     wait_until(&api, &id, wait, |status, revision| revision > before || status != PlanStatus::Replanning).await?;
     let state = load_plan(&api, &id).await?;
-    let fresh = state.revisions().iter().filter(|record| record.revision > before);
+    let fresh = revise::revisions(&state).iter().filter(|record| record.revision > before);
     let (mut added, mut changes) = (0, Vec::new());
     for record in fresh {
         added += record.added.len();

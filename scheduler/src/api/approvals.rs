@@ -12,6 +12,7 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::{Change, RevisionRecord, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Page, PlanSummary, QuestionView};
+use goalmill_engine::revise;
 use goalmill_formats::checked_revision_changes;
 use goalmill_plan::foreign;
 use schemars::Schema;
@@ -127,7 +128,7 @@ pub(super) async fn approve(api: &Api, principal: &Principal, id: &str, body: &B
     let at = load_plan(api, id).await?;
     let own = edit::parse_edit(api, &at, said.plan.as_ref(), &said.changes)?;
     let EditBody { reason, actor, revision, .. } = said;
-    if let Some(proposed) = at.proposed() {
+    if let Some(proposed) = revise::proposed(&at) {
         let first = proposed.proposal.changes.len();
         let changes: Vec<Change> = proposed.proposal.changes.iter().cloned().chain(own.changes).collect();
         let verb = Verb::Edit { changes, revision: Some(at.revision()), reason };
@@ -198,7 +199,7 @@ fn replan_issues(api: &Api, options: &ReplanOptions) -> Vec<Issue> {
 /// `GET /v1/plans/{id}/revisions`.
 pub(crate) async fn revisions(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Page<RevisionRecord>> {
     let state = load_plan(&api, &id).await?;
-    Ok(Json(Page { items: state.revisions().to_vec(), next: None }))
+    Ok(Json(Page { items: revise::revisions(&state).to_vec(), next: None }))
 }
 
 /// `GET /v1/plans/{id}/questions`: open questions.

@@ -19,6 +19,7 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::Fork;
 use goalmill_common::task::Task;
 use goalmill_common::view::{DeadLetterView, Page, RefusedSubmissionView, summary_namespace};
+use goalmill_engine::{calls, revise};
 use goalmill_plan::validate;
 use goalmill_planning::rules::literal;
 use goalmill_shard::stream_answers;
@@ -214,7 +215,7 @@ async fn kept_calls(
         Err(ReadError::Broker(error)) => return Err(error.into()),
         now => now.ok().flatten(),
     };
-    if now.is_some_and(|now| now.was_step_undone(&task.step)) {
+    if now.is_some_and(|now| revise::was_step_undone(&now, &task.step)) {
         let detail = "what the failed attempts did was undone: their recorded calls are made again";
         return Ok((None, vec![not_kept(detail.into())]));
     }
@@ -223,7 +224,7 @@ async fn kept_calls(
         // A damaged log does not stop the task.
         state => state.ok().flatten(),
     };
-    let found = state.and_then(|state| Some((state.revision(), state.paid_calls(&task.step, task.attempt)?)));
+    let found = state.and_then(|state| Some((state.revision(), calls::paid_calls(&state, &task.step, task.attempt)?)));
     let Some((revision, recorded)) = found else {
         let detail = "the log of the failed attempts is no longer stored: their recorded calls are made again";
         return Ok((None, vec![not_kept(detail.into())]));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_common::plan::{Phase, Plan, Step};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::Change;
-use goalmill_engine::PlanState;
+use goalmill_engine::{PlanState, revise};
 use goalmill_plan::validate::{self, Policy};
 use goalmill_planning::route_changes;
 use serde_json::{Map, Value, json};
@@ -67,7 +67,7 @@ pub(super) fn parse_edit(
     plan: Option<&Value>,
     listed: &[Value],
 ) -> Result<ParsedEdit, ApiError> {
-    let live = at.live_plan();
+    let live = revise::live_plan(at);
     let phases = json!(live.phases).as_array().cloned().unwrap_or_default();
     let phases = phases.into_iter().chain(listed.iter().filter_map(added_phase)).collect();
     let context = EditContext { live, phases, api };

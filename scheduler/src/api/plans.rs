@@ -19,7 +19,7 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::StepStatus;
 use goalmill_common::view::{Explanation, PlanningProgress, Preview};
 use goalmill_common::wire::SubmissionKind;
-use goalmill_engine::StepWindow;
+use goalmill_engine::{StepWindow, explain, revise};
 use goalmill_llm::{CallProgress, ProgressMeter};
 use goalmill_plan::document::Format;
 use goalmill_plan::validate;
@@ -244,7 +244,7 @@ pub(crate) async fn graph(
         };
         return Err(Problem::new(ErrorCode::NotAllowed, detail).into());
     }
-    Ok(tagged(state.seq(), state.live_plan()))
+    Ok(tagged(state.seq(), revise::live_plan(&state)))
 }
 
 /// Where the steps stand in a drawing of the plan; `?revision=N` for an earlier revision. Nothing before it has steps.
@@ -257,7 +257,7 @@ pub(crate) async fn layout(
     if state.is_empty() {
         return Ok(Json(PlanLayout::default()));
     }
-    let plan = state.live_plan();
+    let plan = revise::live_plan(&state);
     Ok(Json(run_blocking_if_large(graph_bytes(&plan), move || layout_plan(&plan)).await))
 }
 
@@ -287,7 +287,7 @@ pub(crate) async fn results(
 pub(crate) async fn explain(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Explanation> {
     let state = load_plan(&api, &id).await?;
     let around = registry::explain_context(&api).await?;
-    let mut explanation = state.explain_with_context(api.scheduler.clock.now_ms(), &around);
+    let mut explanation = explain::explain_with_context(&state, api.scheduler.clock.now_ms(), &around);
     if let Some(why) = quarantine_reason(&api, &explanation.plan_id).await? {
         explanation.summary = why;
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::payloads::PlanPayloads;
 use goalmill_archive::{ArchiveBatch, ArchiveError, ArchiveStore, EventRow, PlanPart, PlanRow, RevisionRow, StepRow};
 use goalmill_broker::{BrokerError, LogEntry};
 use goalmill_common::clock::parse_rfc3339;
@@ -17,13 +18,11 @@ use goalmill_common::id::{Namespace, PlanId, ShardId};
 use goalmill_common::json::Json;
 use goalmill_common::number::milliseconds;
 use goalmill_common::status::PlanStatus;
-use goalmill_engine::{PlanState, replay};
+use goalmill_engine::{PlanState, replay, revise};
 use metrics::{counter, gauge};
 use tokio::time::Instant;
 
 pub(crate) use self::retention::ArchiveRetention;
-
-use self::payloads::PlanPayloads;
 use crate::event_log;
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
@@ -384,7 +383,7 @@ fn step_rows(state: &PlanState) -> Vec<StepRow> {
 }
 
 fn revision_rows(state: &PlanState) -> Vec<RevisionRow> {
-    let rows = state.revisions().iter().map(|record| RevisionRow {
+    let rows = revise::revisions(state).iter().map(|record| RevisionRow {
         revision: record.revision,
         time_ms: record.time_ms,
         trigger: record.trigger.clone(),

@@ -1,16 +1,16 @@
 //! Effects that run after a commit, outside of the shard's loop. All of them may run twice.
 
+use crate::event_log::{ReadError, read_plan_state};
+use crate::scheduler::Scheduler;
+use goalmill_broker::BrokerError;
+use goalmill_common::id::PlanId;
+use goalmill_common::random::Random;
+use goalmill_engine::sub_plan;
+use goalmill_shard::{StoreUpdate, stream_answers};
 use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use goalmill_broker::BrokerError;
-use goalmill_common::id::PlanId;
-use goalmill_common::random::Random;
-use goalmill_shard::{StoreUpdate, stream_answers};
-
-use crate::event_log::{ReadError, read_plan_state};
-use crate::scheduler::Scheduler;
 
 mod hooks;
 mod payloads;
@@ -86,7 +86,7 @@ async fn renew_result(scheduler: &Scheduler, plan: &PlanId, submission: &str) ->
         Err(ReadError::Broker(error)) => return Err(error),
         Err(error) => return Err(BrokerError::Corrupt(error.to_string())),
     };
-    let blob = || broker.keys().plan_blob(state.family(), &scheduler.random.token());
+    let blob = || broker.keys().plan_blob(sub_plan::family(&state), &scheduler.random.token());
     let (result, large) = stream_answers::result(&state, blob);
     for (key, value) in large {
         broker.put_blob(&key, value.text().as_bytes(), scheduler.settings.limits.plan_ms_max).await?;

@@ -11,7 +11,7 @@ use goalmill_common::event::{CriteriaJudged, HookDecided};
 use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_engine::{Command, HookQuestion, PlanAnswer, PlanState, replan_context};
+use goalmill_engine::{Command, HookQuestion, PlanAnswer, PlanState, criteria, people, replan_context, sub_plan};
 use goalmill_planning::agent_planner::working_agents;
 use goalmill_planning::stage::StageOutcome;
 use goalmill_planning::{
@@ -149,7 +149,7 @@ fn record_planning(written: Option<&StreamOutcome>, begun: Instant) {
 ///
 /// - `call_log`: records model calls.
 pub(crate) async fn judge(scheduler: &Scheduler, state: &PlanState, call_log: CallLog) -> Option<Command> {
-    let (_, criteria) = state.awaited_judgement().filter(|(judge, _)| *judge == JudgeKind::Model)?;
+    let (_, criteria) = criteria::awaited_judgement(state).filter(|(judge, _)| *judge == JudgeKind::Model)?;
     let mut left = replan_context(state, &scheduler.settings.limits)?.left;
     call_log.refund_replayed(&mut left);
     let judged = match scheduler.planners.judge() {
@@ -190,7 +190,7 @@ pub(crate) async fn revise(
         show_payloads(scheduler, state.id(), &mut value).await;
         *outputs = value.into();
     }
-    match state.revision_hook() {
+    match people::revision_hook(state) {
         Some(decided) => adopt(decided, &mut situation),
         None if scheduler.hooks.decides_at(Point::OnRevisionNeeded) => {
             // The decision is recorded, and then a revision is asked for again.
@@ -204,7 +204,7 @@ pub(crate) async fn revise(
     let request = ReviseRequest {
         situation,
         agents: working_agents(&scheduler.directory.agents()),
-        limits: planning.lower_limits(limits).inside(state.depth()),
+        limits: planning.lower_limits(limits).inside(sub_plan::depth(state)),
         now_ms: scheduler.clock.now_ms(),
         call_log,
         terms,
@@ -238,7 +238,7 @@ fn revision_question(state: &PlanState, situation: &Situation) -> HookQuestion {
         "hint": situation.hint, "confidence": situation.confidence, "revisions_left": situation.revisions_left,
     });
     HookQuestion {
-        id: format!("{}:{}", state.id(), state.replan_seq()),
+        id: format!("{}:{}", state.id(), people::replan_seq(state)),
         point: Point::OnRevisionNeeded,
         step: situation.step.clone(),
         data: Json::from_value(&data),

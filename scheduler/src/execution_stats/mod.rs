@@ -15,7 +15,7 @@ use goalmill_common::event::{Event, PlanEvent, Record, SkipCause, StepEvent};
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::plan::StepKind;
 use goalmill_common::status::PlanStatus;
-use goalmill_engine::{PlanState, StepSnapshot};
+use goalmill_engine::{PlanState, StepSnapshot, revise};
 use goalmill_planning::calibration::{ConfidenceCalibration, correlation, reliability};
 use goalmill_planning::examples::ExampleStore;
 use goalmill_router as router;
@@ -24,7 +24,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent_directory::Directory;
 use crate::quality::{CONFIDENCE_BINS, StatedConfidence};
-
 pub(crate) use replay::StatsReplay;
 
 /// Running plans with notes; those with the lowest ids are dropped first.
@@ -185,7 +184,7 @@ impl ExecutionStats {
         let Some(examples) = self.examples.as_ref().filter(|examples| examples.is_on()) else { return };
         if let PlanEvent::Completed(ended) | PlanEvent::Failed(ended) = event {
             let goal = &state.accepted().goal.description;
-            examples.record_outcome(state.id(), goal, &state.live_plan(), ended.status);
+            examples.record_outcome(state.id(), goal, &revise::live_plan(state), ended.status);
         }
     }
 

@@ -6,7 +6,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::plan::{Step, StepKind};
 use goalmill_common::revision::RevisionStrategy;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::PlanState;
+use goalmill_engine::{PlanState, revise};
 
 /// Hits among all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl PlanFigures {
             steps: completeness(state),
             dependencies: dependencies(state, &first),
             assignments: assignments(state, &first),
-            is_revised: state.revisions().iter().any(|record| by_planner(record.strategy)),
+            is_revised: revise::revisions(state).iter().any(|record| by_planner(record.strategy)),
             is_completed: state.status() == PlanStatus::Completed,
         }
     }
@@ -61,7 +61,7 @@ type FirstSteps<'a> = BTreeMap<&'a StepId, Option<&'a Step>>;
 
 fn first_steps(state: &PlanState) -> FirstSteps<'_> {
     let mut first = FirstSteps::new();
-    for record in state.revisions() {
+    for record in revise::revisions(state) {
         for modified in &record.modified {
             first.entry(&modified.before.id).or_insert(Some(&modified.before));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use goalmill_common::id::PlanId;
 use goalmill_common::view::WaitView;
-use goalmill_engine::{Command, StepIndex};
+use goalmill_engine::{Command, StepIndex, budget};
 use goalmill_planning::CallLog;
 use goalmill_shard::{PostCommit, ShardMessage};
 use tokio::sync::mpsc;
@@ -42,13 +42,13 @@ impl Outbox {
                 }
                 PostCommit::Revise { state, revision, request } => {
                     self.spawn(self.handle(state.id().clone(), Some(request)), move |scheduler, handle| async move {
-                        let call_log = CallLog::new(revision, Arc::new(handle), state.model_answers());
+                        let call_log = CallLog::new(revision, Arc::new(handle), budget::model_answers(&state));
                         effects::revise(&scheduler, &state, revision, call_log).await
                     });
                 }
                 PostCommit::Judge { state } => {
                     self.spawn(self.handle(state.id().clone(), None), move |scheduler, handle| async move {
-                        let call_log = CallLog::new(state.revision(), Arc::new(handle), state.model_answers());
+                        let call_log = CallLog::new(state.revision(), Arc::new(handle), budget::model_answers(&state));
                         effects::judge(&scheduler, &state, call_log).await
                     });
                 }

@@ -11,7 +11,7 @@ use goalmill_common::id::AttemptToken;
 use goalmill_common::limits::Limits;
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
-use goalmill_engine::{PlanAnswer, PlanState, replan_context};
+use goalmill_engine::{PlanAnswer, PlanState, replan_context, sub_plan};
 use goalmill_plan::validate::Policy;
 use goalmill_planning::{
     CallLog, Pipeline, PlanRequest, PlanningError, ReviseRequest, RevisionRules, RulesPlanner, Terms,
@@ -285,12 +285,12 @@ impl TestRun {
     fn plan_request(&self, state: &PlanState) -> PlanRequest {
         let goal = state.accepted().goal.clone();
         PlanRequest {
-            limits: goal.planning.lower_limits(self.shard.limits()).inside(state.depth()),
+            limits: goal.planning.lower_limits(self.shard.limits()).inside(sub_plan::depth(state)),
             goal,
             agents: self.agents.clone(),
             now_ms: self.shard.now_ms(),
             revision: 0,
-            is_part: state.depth() > 0,
+            is_part: sub_plan::depth(state) > 0,
             call_log: CallLog::default(),
             terms: Terms::default(),
             reading: None,

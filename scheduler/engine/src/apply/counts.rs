@@ -7,6 +7,7 @@ use goalmill_common::status::StepStatus;
 use crate::graph::StepIndex;
 use crate::graph::engine_steps::ReadySteps;
 use crate::state::PlanState;
+use crate::{cleanup, revise};
 
 /// Changes every counter that depends on the status of a step, which has changed.
 ///
@@ -21,7 +22,7 @@ pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus) {
     if new.is_final() && !old.is_final() {
         if state.plan.step(i).is_cleanup() {
             state.cleanup.end_step(i);
-            state.pass_cleanup();
+            cleanup::pass_cleanup(state);
         }
         release_dependents(state, i, new);
     }
@@ -71,7 +72,7 @@ fn track(state: &mut PlanState, i: StepIndex) {
 fn release_dependents(state: &mut PlanState, i: StepIndex, status: StepStatus) {
     for place in state.graph.dependent_range(i) {
         let dependent = state.graph.dependent_at(place);
-        let is_met = state.is_met(state.plan.step(dependent), i);
+        let is_met = revise::apply::is_met(state, state.plan.step(dependent), i);
         state.steps[dependent].dependencies_mut().end(is_met);
     }
     if let Some(phase) = state.graph.phase(i) {

@@ -4,13 +4,13 @@ mod counts;
 mod plan;
 mod step;
 
+use self::plan::apply_plan;
+use self::step::apply_step;
 use goalmill_common::event::{Event, Record};
 use goalmill_common::id::StepId;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 pub(crate) use self::counts::recount_steps;
-use self::plan::apply_plan;
-use self::step::apply_step;
 use crate::graph::StepIndex;
 use crate::state::PlanState;
 
@@ -48,11 +48,9 @@ pub fn replay(state: &mut Option<PlanState>, record: &Record) -> Result<(), Repl
     }
 }
 
-impl PlanState {
-    /// The step of an event.
-    pub(crate) fn step_of(&self, seq: u64, id: &StepId) -> Result<StepIndex, ReplayError> {
-        self.graph.find(id.as_str()).ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })
-    }
+/// The step of an event.
+pub(crate) fn step_of(state: &PlanState, seq: u64, id: &StepId) -> Result<StepIndex, ReplayError> {
+    state.graph.find(id.as_str()).ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })
 }
 
 /// Folds one event into the state; on an error the state is as before.

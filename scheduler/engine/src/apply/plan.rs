@@ -15,20 +15,22 @@ use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::counts::{recount_steps, transition};
-use crate::ReplayError;
 use crate::attempt::step_result::StepResult;
 use crate::budget::plan_size::PlanSize;
 use crate::cleanup::cleanup_state::CleanupState;
+use crate::cleanup::done_work;
 use crate::constraints::constraint_monitor::ConstraintMonitor;
 use crate::criteria::implied_criteria::implied_criteria;
 use crate::graph::phases::Phases;
 use crate::graph::running_plan::RunningPlan;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::people::waiting::{PLANNER_MS, Reviser, Waiting};
-use crate::revise;
 use crate::state::{PlanOrigin, PlanState, StepState, at};
 use crate::sub_plan::inner_plans::InnerPlans;
+use crate::sub_plan::kept_plans;
 use crate::transitions::plan_transition;
+use crate::wait::family_events;
+use crate::{ReplayError, apply, cleanup, revise};
 
 pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Result<(), ReplayError> {
     let seq = record.seq;
@@ -59,7 +61,7 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::RevisionRefused(refused) => refuse(state, refused),
         PlanEvent::QuestionAsked(asked) => ask(state, asked),
         PlanEvent::QuestionAnswered(answered) => answer(state, answered),
-        PlanEvent::Revised(revised) => revise::revise(state, record, revised)?,
+        PlanEvent::Revised(revised) => revise::fold_revision(state, record, revised)?,
         PlanEvent::PlanValidated(validated) => state.origin.keep_note(&validated.warnings),
         PlanEvent::Extended(extended) => revise::extend(state, record, extended)?,
         PlanEvent::ModelAnswered(answered) => state.usage.add(answered.usage.cost, answered.usage.tokens),
@@ -75,9 +77,9 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::CriteriaJudged(judged) => judge(state, judged),
         PlanEvent::CleanupStarted(started) => clean_up(state, record, started)?,
         PlanEvent::Kept(outcome) => keep(state, outcome),
-        PlanEvent::InnerPlanKept(kept) => state.fold_inner(kept, InnerPlans::keep),
-        PlanEvent::InnerPlanStopped(stopped) => state.fold_inner(stopped, InnerPlans::stop),
-        PlanEvent::InnerPlanUndone(undone) => state.fold_undone(record.time_ms, undone),
+        PlanEvent::InnerPlanKept(kept) => kept_plans::fold_inner(state, kept, InnerPlans::keep),
+        PlanEvent::InnerPlanStopped(stopped) => kept_plans::fold_inner(state, stopped, InnerPlans::stop),
+        PlanEvent::InnerPlanUndone(undone) => kept_plans::fold_undone(state, record.time_ms, undone),
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ToolsCalled(_)
@@ -114,14 +116,14 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         PlanEvent::JudgementRequested(_) => state.is_done() && state.waiting == Waiting::Nothing,
         PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
         PlanEvent::CleanupStarted(_) => !state.cleanup.is_running(),
-        PlanEvent::Kept(_) => state.may_keep_work(PlanStatus::Completed) && !state.is_open(),
+        PlanEvent::Kept(_) => kept_plans::may_keep_work(state, PlanStatus::Completed) && !revise::is_plan_open(state),
         PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
         PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
             is_current(&named.phase) && phase.begun && phase.open == 0
         }
         PlanEvent::PhaseSkipped(named) => is_current(&named.phase) && phase.open == 0,
-        PlanEvent::Completed(_) => state.is_done() && !state.is_open(),
-        PlanEvent::EventReceived(event) => !state.has_event(&event.id),
+        PlanEvent::Completed(_) => state.is_done() && !revise::is_plan_open(state),
+        PlanEvent::EventReceived(event) => !family_events::has_event(state, &event.id),
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ModelAnswered(_)
@@ -198,8 +200,8 @@ fn request_judgement(state: &mut PlanState, requested: &JudgementRequested) {
 
 fn clean_up(state: &mut PlanState, record: &Record, started: &CleanupStarted) -> Result<(), ReplayError> {
     stop(state, record.time_ms, true);
-    state.settle_work(|_| true);
-    state.begin_cleanup(record.seq, started)
+    done_work::settle_work(state, |_| true);
+    cleanup::begin_cleanup(state, record.seq, started)
 }
 
 /// The plan waits, done, for the end of the plan around it.
@@ -284,7 +286,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
     state.plan = RunningPlan::new(plan);
     state.waiting = Waiting::Nothing;
     for (id, outputs) in created.fork.iter().flat_map(|fork| &fork.kept) {
-        let i = state.step_of(seq, id)?;
+        let i = apply::step_of(state, seq, id)?;
         let errors = created.fork.as_ref().and_then(|fork| fork.partial.get(id));
         let result = StepResult::kept(outputs.clone(), errors.map_or(&[], Vec::as_slice));
         state.steps[i].keep(result, errors.is_some(), record.time_ms);
@@ -292,7 +294,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
         transition(state, i, StepStatus::Pending);
     }
     for (id, calls) in created.fork.iter().flat_map(|fork| &fork.calls) {
-        let i = state.step_of(seq, id)?;
+        let i = apply::step_of(state, seq, id)?;
         state.steps[i].keep_calls(calls.clone());
     }
     Ok(())

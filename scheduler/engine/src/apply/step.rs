@@ -6,12 +6,14 @@ use goalmill_common::plan::OnFailure;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::counts::transition;
-use crate::ReplayError;
+use crate::budget::call_budget;
 use crate::budget::plan_size::{count_step, count_steps};
+use crate::cleanup::done_work;
 use crate::graph::StepIndex;
-use crate::revise;
+use crate::revise::trigger;
 use crate::state::PlanState;
 use crate::transitions::{has_what_it_needs, step_transition};
+use crate::{ReplayError, apply, cleanup, revise};
 
 pub(super) fn apply_step(
     state: &mut PlanState,
@@ -27,7 +29,7 @@ pub(super) fn apply_step(
     if state.revising.staged.is_some() {
         return Err(ReplayError::TooEarly { seq, event: event.type_name() });
     }
-    let i = state.step_of(seq, id)?;
+    let i = apply::step_of(state, seq, id)?;
     let old = state.steps[i].status();
     let Some(next) = step_transition(old, event) else {
         return Err(ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status: old });
@@ -46,7 +48,7 @@ pub(super) fn apply_step(
     if state.begun_ms == 0 && event.executes() {
         state.begun_ms = record.time_ms;
     }
-    state.fold_work(i, old, begins, record, event);
+    done_work::fold_work(state, i, old, begins, record, event);
     fold_consequences(state, i, event);
     if let StepEvent::Cancelled(cancelled) = event {
         state.inner.note_not_undone(&cancelled.not_undone);
@@ -56,20 +58,20 @@ pub(super) fn apply_step(
     if old.is_in_flight() {
         state.capacity.fold(&state.steps[i], record.time_ms, event);
     }
-    let is_stopping = state.is_stopping(i);
+    let is_stopping = cleanup::is_stopping(state, i);
     transition(state, i, old);
     if is_stopping && next.is_final() {
         state.cleanup.inside_ended(record.time_ms);
-        state.pass_cleanup();
+        cleanup::pass_cleanup(state);
     }
-    state.fold_grant(i, event);
+    call_budget::fold_grant(state, i, event);
     Ok(())
 }
 
 /// Folds what a step's event changes outside of that step's state.
 fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
     if let StepEvent::Failed(failed) = event {
-        if matches!(state.on_failure(i, failed.failure.class), OnFailure::Replan | OnFailure::AskUser) {
+        if matches!(trigger::on_failure(state, i, failed.failure.class), OnFailure::Replan | OnFailure::AskUser) {
             state.revising.deferred_failures.insert(i);
         }
     } else if let (StepEvent::Measured(measured), Some(monitor)) = (event, &mut state.monitor) {

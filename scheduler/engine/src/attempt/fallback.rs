@@ -5,14 +5,12 @@ use goalmill_common::failure::{Failure, FailureClass};
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 
-impl Turn<'_> {
-    /// Whether the fallback of a step may try after a failure. An action that changes something goes to it only if no
-    /// attempt may have done it.
-    pub(super) fn may_fall_back(&self, i: StepIndex, failure: &Failure) -> bool {
-        let (spec, step) = (self.state.plan.step(i), &self.state.steps[i]);
-        let has_fallback = spec.fallback.is_some() && !step.has_fallen_back();
-        has_fallback
-            && failure.class != FailureClass::ConstraintViolation
-            && !(self.context.cards.has_side_effect(&spec.action) && (failure.may_be_done() || step.may_have_acted()))
-    }
+/// Whether the fallback of a step may try after a failure. An action that changes something goes to it only if no
+/// attempt may have done it.
+pub(super) fn may_fall_back(turn: &Turn<'_>, i: StepIndex, failure: &Failure) -> bool {
+    let (spec, step) = (turn.state.plan.step(i), &turn.state.steps[i]);
+    let has_fallback = spec.fallback.is_some() && !step.has_fallen_back();
+    has_fallback
+        && failure.class != FailureClass::ConstraintViolation
+        && !(turn.context.cards.has_side_effect(&spec.action) && (failure.may_be_done() || step.may_have_acted()))
 }

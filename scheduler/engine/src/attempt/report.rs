@@ -12,207 +12,206 @@ use goalmill_common::report::{Report, SuggestedAdjustment, TokenSplit, What};
 use goalmill_common::status::StepStatus;
 use serde_json::{Map, Value, json};
 
+use crate::attempt::retry;
 use crate::decide::Turn;
-use crate::graph::StepIndex;
+use crate::graph::{StepIndex, unlock};
+use crate::people::hook;
 use crate::render::payload_loads::HeldOutcome;
-use crate::{Effect, Rejection};
+use crate::render::payloads;
+use crate::sub_plan::decompose;
+use crate::{Effect, Rejection, attempt, calls};
 
-impl Turn<'_> {
-    /// Handles a worker's report. A report about another attempt than the current one is refused.
-    pub(crate) fn report(&mut self, report: Report) -> Result<(), Rejection> {
-        let i = self.reported_step(&report)?;
-        let report = if report.what == What::Call { report } else { self.sanitize_report(bound_report(report)) };
-        if report.what == What::Completed
-            && let Some(outputs) = &report.outputs
-            && self.hold_for_outputs(i, outputs, || HeldOutcome::Report(Box::new(report.clone())))
-        {
-            return Ok(());
-        }
-        self.record_report(i, &report);
-        match report.what {
-            What::Started => {}
-            What::Call => self.record_call(i, &report)?,
-            What::Progress => self.progress(i, report),
-            What::Completed | What::PartialSuccess => self.complete_attempt(i, report),
-            What::Failed => {
-                let spent = self.spent(i, &report);
-                if !self.may_decompose(i) || !self.decompose(i, &report, spent) {
-                    self.fail_attempt(i, failure_of(report.failure, report.errors), spent);
-                }
-            }
-            What::Lost => self.fail_attempt(i, loss_of(report), Spent::default()),
-            What::Suspended => {
-                let spent = self.spent(i, &report);
-                self.suspend(i, &report, spent);
-            }
-            What::Released => {
-                self.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
+/// Handles a worker's report. A report about another attempt than the current one is refused.
+pub(crate) fn receive_report(turn: &mut Turn<'_>, report: Report) -> Result<(), Rejection> {
+    let i = reported_step(turn, &report)?;
+    let report = if report.what == What::Call { report } else { sanitize_report(turn, bound_report(report)) };
+    if report.what == What::Completed
+        && let Some(outputs) = &report.outputs
+        && payloads::hold_for_outputs(turn, i, outputs, || HeldOutcome::Report(Box::new(report.clone())))
+    {
+        return Ok(());
+    }
+    record_report(turn, i, &report);
+    match report.what {
+        What::Started => {}
+        What::Call => calls::record_call(turn, i, &report)?,
+        What::Progress => record_progress(turn, i, report),
+        What::Completed | What::PartialSuccess => complete_attempt(turn, i, report),
+        What::Failed => {
+            let spent = spent(turn, i, &report);
+            if !decompose::may_decompose(turn, i) || !decompose::decompose_step(turn, i, &report, spent) {
+                retry::fail_attempt(turn, i, failure_of(report.failure, report.errors), spent);
             }
         }
-        self.propagate();
-        Ok(())
-    }
-
-    /// The step that a report is about, if it is about the current attempt.
-    fn reported_step(&self, report: &Report) -> Result<StepIndex, Rejection> {
-        let i = self.find(&report.step)?;
-        let step = &self.state.steps[i];
-        let current = step.attempt() == report.attempt && step.status().is_in_flight() && !self.state.runs_in_engine(i);
-        let genuine = current && self.state.token(i, self.context.token_key).as_ref() == Some(&report.token);
-        if !genuine || report.what == What::Started && step.status() == StepStatus::Running {
-            return Err(Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt });
+        What::Lost => retry::fail_attempt(turn, i, loss_of(report), Spent::default()),
+        What::Suspended => {
+            let spent = spent(turn, i, &report);
+            calls::suspend(turn, i, &report, spent);
         }
-        Ok(i)
-    }
-
-    /// Records what a report says besides its outcome: the begin of the attempt, measures, new information. It is
-    /// acknowledged if it ends the work on its task.
-    fn record_report(&mut self, i: StepIndex, report: &Report) {
-        let begins = match report.what {
-            // A call may be refused.
-            What::Call => return,
-            What::Lost => false,
-            // It has begun, and was stopped by the end of its worker.
-            What::Released => report.started_ms.is_some() && !self.state.graph.undos_of(i).is_empty(),
-            What::Started
-            | What::Progress
-            | What::Completed
-            | What::PartialSuccess
-            | What::Failed
-            | What::Suspended => true,
-        };
-        let adjustments = self.within_payload(report.adjustments.clone());
-        self.information = information_of(adjustments.as_ref(), &report.suggested_adjustments);
-        if begins {
-            self.started(i, report);
-        }
-        if !matches!(report.what, What::Started | What::Progress | What::Call) {
-            self.acknowledge(report);
-        }
-        if is_closing(report.what) {
-            self.record_measures(i, report);
+        What::Released => {
+            turn.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
         }
     }
+    unlock::propagate(turn);
+    Ok(())
+}
 
-    /// Applies the outcome that came by callback. No worker sent it, so there is no entry to acknowledge.
-    pub(crate) fn apply_callback(&mut self, i: StepIndex, report: Report) {
-        let report = self.sanitize_report(bound_report(report));
-        if report.what == What::Failed {
-            let spent = self.spent(i, &report);
-            self.fail_attempt(i, failure_of(report.failure, report.errors), spent);
-        } else {
-            self.complete_attempt(i, report);
-        }
+/// The step that a report is about, if it is about the current attempt.
+fn reported_step(turn: &Turn<'_>, report: &Report) -> Result<StepIndex, Rejection> {
+    let i = turn.find(&report.step)?;
+    let step = &turn.state.steps[i];
+    let current = step.attempt() == report.attempt && step.status().is_in_flight() && !turn.state.runs_in_engine(i);
+    let genuine = current && turn.state.token(i, turn.context.token_key).as_ref() == Some(&report.token);
+    if !genuine || report.what == What::Started && step.status() == StepStatus::Running {
+        return Err(Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt });
     }
+    Ok(i)
+}
 
-    /// Turns an invalid report into a failure. Our workers check what agents answer; foreign workers may not.
-    fn sanitize_report(&self, report: Report) -> Report {
-        let checked = json_limits::check_report(&report, self.context.limits.nesting_max);
-        let failure = match checked {
-            Err(wrong) if is_closing(report.what) => {
-                Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the report is not valid {wrong}"))
-            }
-            Ok(()) if is_empty(&report) => Failure::new(FailureClass::Permanent, "ANSWER_EMPTY", NO_OUTPUTS),
-            Ok(()) | Err(_) => return report,
-        };
-        Report {
-            what: What::Failed,
-            failure: Some(failure),
-            outputs: None,
-            adjustments: None,
-            errors: Vec::new(),
-            suggested_adjustments: Vec::new(),
-            sub_plan: None,
-            cost: None,
-            tokens: None,
-            usage: None,
-            currency: None,
-            measures: Measures::new(),
-            ..report
+/// Records what a report says besides its outcome: the begin of the attempt, measures, new information. It is
+/// acknowledged if it ends the work on its task.
+fn record_report(turn: &mut Turn<'_>, i: StepIndex, report: &Report) {
+    let begins = match report.what {
+        // A call may be refused.
+        What::Call => return,
+        What::Lost => false,
+        // It has begun, and was stopped by the end of its worker.
+        What::Released => report.started_ms.is_some() && !turn.state.graph.undos_of(i).is_empty(),
+        What::Started | What::Progress | What::Completed | What::PartialSuccess | What::Failed | What::Suspended => {
+            true
         }
+    };
+    let adjustments = within_payload(turn, report.adjustments.clone());
+    turn.information = information_of(adjustments.as_ref(), &report.suggested_adjustments);
+    if begins {
+        started(turn, i, report);
     }
-
-    /// Records measures of a report beside cost in US dollars and tokens. Few reports have any.
-    fn record_measures(&mut self, i: StepIndex, report: &Report) {
-        let foreign = foreign_cost(report);
-        if report.measures.is_empty() && foreign.is_none() {
-            return;
-        }
-        let mut measures = bounded_measures(report.measures.clone());
-        if let Some((currency, cost)) = foreign {
-            *measures.entry(cost_measure(currency)).or_default() += bounded_cost(cost);
-        }
-        self.emit_step(i, StepEvent::Measured(Box::new(StepMeasured { measures })));
+    if !matches!(report.what, What::Started | What::Progress | What::Call) {
+        acknowledge(turn, report);
     }
-
-    /// Returns the new information that a report brought, unless it is larger than `payload_bytes_max`.
-    fn within_payload(&self, adjustments: Option<Json>) -> Option<Json> {
-        let most = self.context.limits.payload_bytes_max;
-        adjustments.filter(|json| !json.is_null() && json.text().len() <= most)
+    if is_closing(report.what) {
+        record_measures(turn, i, report);
     }
+}
 
-    fn spent(&self, i: StepIndex, report: &Report) -> Spent {
-        Spent::of_report(report, self.state.steps[i].started_ms())
+/// Applies the outcome that came by callback. No worker sent it, so there is no entry to acknowledge.
+pub(crate) fn apply_callback(turn: &mut Turn<'_>, i: StepIndex, report: Report) {
+    let report = sanitize_report(turn, bound_report(report));
+    if report.what == What::Failed {
+        let spent = spent(turn, i, &report);
+        retry::fail_attempt(turn, i, failure_of(report.failure, report.errors), spent);
+    } else {
+        complete_attempt(turn, i, report);
     }
+}
 
-    pub(crate) fn acknowledge(&mut self, report: &Report) {
-        let (agent_type, entry) = (report.agent_type.clone(), report.entry.clone());
-        self.effects.push(Effect::Acknowledge { agent_type, entry });
+/// Turns an invalid report into a failure. Our workers check what agents answer; foreign workers may not.
+fn sanitize_report(turn: &Turn<'_>, report: Report) -> Report {
+    let checked = json_limits::check_report(&report, turn.context.limits.nesting_max);
+    let failure = match checked {
+        Err(wrong) if is_closing(report.what) => {
+            Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the report is not valid {wrong}"))
+        }
+        Ok(()) if is_empty(&report) => Failure::new(FailureClass::Permanent, "ANSWER_EMPTY", NO_OUTPUTS),
+        Ok(()) | Err(_) => return report,
+    };
+    Report {
+        what: What::Failed,
+        failure: Some(failure),
+        outputs: None,
+        adjustments: None,
+        errors: Vec::new(),
+        suggested_adjustments: Vec::new(),
+        sub_plan: None,
+        cost: None,
+        tokens: None,
+        usage: None,
+        currency: None,
+        measures: Measures::new(),
+        ..report
     }
+}
 
-    /// Records that the attempt has begun, with the first report that says so.
-    pub(crate) fn started(&mut self, i: StepIndex, report: &Report) {
-        if self.status_of(i) != StepStatus::Queued {
-            return;
-        }
-        let timeout_ms = self.state.plan.step(i).run_limit_ms(&self.context.limits);
-        self.emit_step(
-            i,
-            StepEvent::Started(Box::new(StepStarted {
-                worker: Some(report.worker.clone()),
-                started_ms: report.started_ms.unwrap_or(self.now_ms),
-                due_ms: self.after(timeout_ms),
-            })),
-        );
+/// Records measures of a report beside cost in US dollars and tokens. Few reports have any.
+fn record_measures(turn: &mut Turn<'_>, i: StepIndex, report: &Report) {
+    let foreign = foreign_cost(report);
+    if report.measures.is_empty() && foreign.is_none() {
+        return;
     }
-
-    /// Records progress. The second half of `events_max` is reserved for other events.
-    fn progress(&mut self, i: StepIndex, report: Report) {
-        if self.state.seq >= self.context.limits.events_max / 2 {
-            return;
-        }
-        let progress = report.progress.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0));
-        let message = report.message.map(|message| message.chars().take(MESSAGE_CHARS_MAX).collect());
-        self.emit_step(i, StepEvent::Progress(Box::new(StepProgress { progress, message })));
+    let mut measures = bounded_measures(report.measures.clone());
+    if let Some((currency, cost)) = foreign {
+        *measures.entry(cost_measure(currency)).or_default() += bounded_cost(cost);
     }
+    turn.emit_step(i, StepEvent::Measured(Box::new(StepMeasured { measures })));
+}
 
-    fn complete_attempt(&mut self, i: StepIndex, report: Report) {
-        let spent = self.spent(i, &report);
-        if self.may_decompose(i) && self.decompose(i, &report, spent) {
-            return;
-        }
-        let partial = report.what == What::PartialSuccess;
-        let on_partial = self.state.plan.step(i).on_partial;
-        if partial && on_partial == OnPartial::Fail {
-            return self.refuse_outputs(i, partial_failure(report.errors), spent);
-        }
-        let outputs = report.outputs.unwrap_or_default();
-        // Incomplete outputs are not what the step declares.
-        if let Some(failure) = (!partial).then(|| self.output_mismatch(i, &outputs)).flatten() {
-            return self.refuse_outputs(i, failure, spent);
-        }
-        let completed = StepCompleted {
-            outputs,
-            finished_ms: report.finished_ms,
-            adjustments: self.within_payload(report.adjustments),
-            partial,
-            errors: if partial { report.errors } else { Vec::new() },
-            suggested_adjustments: report.suggested_adjustments,
-            ..spent.into_completed()
-        };
-        if let Some(completed) = self.ask_hooks_after(i, completed) {
-            self.complete_checked(i, completed);
-        }
+/// Returns the new information that a report brought, unless it is larger than `payload_bytes_max`.
+fn within_payload(turn: &Turn<'_>, adjustments: Option<Json>) -> Option<Json> {
+    let most = turn.context.limits.payload_bytes_max;
+    adjustments.filter(|json| !json.is_null() && json.text().len() <= most)
+}
+
+fn spent(turn: &Turn<'_>, i: StepIndex, report: &Report) -> Spent {
+    Spent::of_report(report, turn.state.steps[i].started_ms())
+}
+
+pub(crate) fn acknowledge(turn: &mut Turn<'_>, report: &Report) {
+    let (agent_type, entry) = (report.agent_type.clone(), report.entry.clone());
+    turn.effects.push(Effect::Acknowledge { agent_type, entry });
+}
+
+/// Records that the attempt has begun, with the first report that says so.
+pub(crate) fn started(turn: &mut Turn<'_>, i: StepIndex, report: &Report) {
+    if turn.status_of(i) != StepStatus::Queued {
+        return;
+    }
+    let timeout_ms = turn.state.plan.step(i).run_limit_ms(&turn.context.limits);
+    turn.emit_step(
+        i,
+        StepEvent::Started(Box::new(StepStarted {
+            worker: Some(report.worker.clone()),
+            started_ms: report.started_ms.unwrap_or(turn.now_ms),
+            due_ms: turn.after(timeout_ms),
+        })),
+    );
+}
+
+/// Records progress. The second half of `events_max` is reserved for other events.
+fn record_progress(turn: &mut Turn<'_>, i: StepIndex, report: Report) {
+    if turn.state.seq >= turn.context.limits.events_max / 2 {
+        return;
+    }
+    let progress = report.progress.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0));
+    let message = report.message.map(|message| message.chars().take(MESSAGE_CHARS_MAX).collect());
+    turn.emit_step(i, StepEvent::Progress(Box::new(StepProgress { progress, message })));
+}
+
+fn complete_attempt(turn: &mut Turn<'_>, i: StepIndex, report: Report) {
+    let spent = spent(turn, i, &report);
+    if decompose::may_decompose(turn, i) && decompose::decompose_step(turn, i, &report, spent) {
+        return;
+    }
+    let partial = report.what == What::PartialSuccess;
+    let on_partial = turn.state.plan.step(i).on_partial;
+    if partial && on_partial == OnPartial::Fail {
+        return calls::refuse_outputs(turn, i, partial_failure(report.errors), spent);
+    }
+    let outputs = report.outputs.unwrap_or_default();
+    // Incomplete outputs are not what the step declares.
+    if let Some(failure) = (!partial).then(|| attempt::output_mismatch(turn, i, &outputs)).flatten() {
+        return calls::refuse_outputs(turn, i, failure, spent);
+    }
+    let completed = StepCompleted {
+        outputs,
+        finished_ms: report.finished_ms,
+        adjustments: within_payload(turn, report.adjustments),
+        partial,
+        errors: if partial { report.errors } else { Vec::new() },
+        suggested_adjustments: report.suggested_adjustments,
+        ..spent.into_completed()
+    };
+    if let Some(completed) = hook::ask_hooks_after(turn, i, completed) {
+        attempt::complete_checked(turn, i, completed);
     }
 }
 

@@ -7,6 +7,7 @@ use goalmill_common::retry_after::RETRY_AFTER_MS_MAX;
 
 use crate::attempt::report::Spent;
 use crate::attempt::step_state::ToldToWait;
+use crate::attempt::{failure, fallback, lost};
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 
@@ -27,59 +28,57 @@ pub(super) struct Next {
     told_to_wait: bool,
 }
 
-impl Turn<'_> {
-    /// Handles a failed attempt: retries it, uses the fallback, or fails the step.
-    pub(crate) fn fail_attempt(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
-        if failure.class == FailureClass::Lost {
-            return self.lose_attempt(i, failure, spent);
-        }
-        let waits = failure.class == FailureClass::RateLimited;
-        let failure = if waits { self.wait_as_requested(i, failure, spent) } else { Some(failure) };
-        let Some(failure) = failure else { return };
-        let retry = self.state.plan.step(i).retry;
-        let failed = self.state.steps[i].failures() + 1;
-        if failure.class.is_retryable()
-            && failure.code != WAIT_EXCEEDED
-            && failed <= retry.max.min(self.context.limits.retries_max)
-        {
-            let asked = failure.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX);
-            let wait_ms = retry.wait_ms(failed, self.draw()).max(asked);
-            return self.retry(i, failure, Next { wait_ms, ..Next::default() }, spent);
-        }
-        if self.may_fall_back(i, &failure) {
-            return self.retry(i, failure, Next { fallback: true, ..Next::default() }, spent);
-        }
-        self.give_up(i, failure, spent);
+/// Handles a failed attempt: retries it, uses the fallback, or fails the step.
+pub(crate) fn fail_attempt(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, spent: Spent) {
+    if failure.class == FailureClass::Lost {
+        return lost::lose_attempt(turn, i, failure, spent);
     }
-
-    /// Makes the step wait because its agent asks so, without using a retry. Returns the failure of a step that has
-    /// waited for too long.
-    ///
-    /// An agent that asks again and again is asked less and less often, so that the log stays short.
-    fn wait_as_requested(&mut self, i: StepIndex, failure: Failure, spent: Spent) -> Option<Failure> {
-        let ToldToWait { since_ms, times } = ToldToWait::again(self.state.steps[i].told_to_wait(), self.now_ms);
-        let least = if failure.retry_after_ms.is_some() { ASKED_AGAIN } else { ASKED_FOR_NO_TIME };
-        let asked = failure.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX).max(least.ceiling_ms(times));
-        let wait_ms = asked.saturating_add(spread_ms(asked, self.draw()));
-        let most_ms = self.context.limits.queue_ms_max;
-        if self.after(wait_ms) > since_ms.saturating_add(most_ms) {
-            let message =
-                format!("asked to wait for longer than {most_ms} ms (`limits.queue_ms_max`): {}", failure.message);
-            return Some(Failure { code: WAIT_EXCEEDED.into(), message, retry_after_ms: None, ..failure });
-        }
-        self.retry(i, failure, Next { wait_ms, told_to_wait: true, ..Next::default() }, spent);
-        None
+    let waits = failure.class == FailureClass::RateLimited;
+    let failure = if waits { wait_as_requested(turn, i, failure, spent) } else { Some(failure) };
+    let Some(failure) = failure else { return };
+    let retry = turn.state.plan.step(i).retry;
+    let failed = turn.state.steps[i].failures() + 1;
+    if failure.class.is_retryable()
+        && failure.code != WAIT_EXCEEDED
+        && failed <= retry.max.min(turn.context.limits.retries_max)
+    {
+        let asked = failure.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX);
+        let wait_ms = retry.wait_ms(failed, turn.draw()).max(asked);
+        return schedule_retry(turn, i, failure, Next { wait_ms, ..Next::default() }, spent);
     }
+    if fallback::may_fall_back(turn, i, &failure) {
+        return schedule_retry(turn, i, failure, Next { fallback: true, ..Next::default() }, spent);
+    }
+    failure::give_up(turn, i, failure, spent);
+}
 
-    pub(super) fn retry(&mut self, i: StepIndex, failure: Failure, next: Next, spent: Spent) {
-        let Next { wait_ms, fallback, told_to_wait } = next;
-        let due_ms = self.after(wait_ms);
-        let Spent { cost, tokens, split: usage, duration_ms } = spent;
-        let retrying = StepRetrying { failure, due_ms, fallback, told_to_wait, cost, tokens, usage, duration_ms };
-        self.emit_step(i, StepEvent::Retrying(Box::new(retrying)));
-        if wait_ms == 0 {
-            self.emit_step(i, StepEvent::Ready);
-        }
+/// Makes the step wait because its agent asks so, without using a retry. Returns the failure of a step that has
+/// waited for too long.
+///
+/// An agent that asks again and again is asked less and less often, so that the log stays short.
+fn wait_as_requested(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, spent: Spent) -> Option<Failure> {
+    let ToldToWait { since_ms, times } = ToldToWait::again(turn.state.steps[i].told_to_wait(), turn.now_ms);
+    let least = if failure.retry_after_ms.is_some() { ASKED_AGAIN } else { ASKED_FOR_NO_TIME };
+    let asked = failure.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX).max(least.ceiling_ms(times));
+    let wait_ms = asked.saturating_add(spread_ms(asked, turn.draw()));
+    let most_ms = turn.context.limits.queue_ms_max;
+    if turn.after(wait_ms) > since_ms.saturating_add(most_ms) {
+        let message =
+            format!("asked to wait for longer than {most_ms} ms (`limits.queue_ms_max`): {}", failure.message);
+        return Some(Failure { code: WAIT_EXCEEDED.into(), message, retry_after_ms: None, ..failure });
+    }
+    schedule_retry(turn, i, failure, Next { wait_ms, told_to_wait: true, ..Next::default() }, spent);
+    None
+}
+
+pub(super) fn schedule_retry(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, next: Next, spent: Spent) {
+    let Next { wait_ms, fallback, told_to_wait } = next;
+    let due_ms = turn.after(wait_ms);
+    let Spent { cost, tokens, split: usage, duration_ms } = spent;
+    let retrying = StepRetrying { failure, due_ms, fallback, told_to_wait, cost, tokens, usage, duration_ms };
+    turn.emit_step(i, StepEvent::Retrying(Box::new(retrying)));
+    if wait_ms == 0 {
+        turn.emit_step(i, StepEvent::Ready);
     }
 }
 

@@ -14,204 +14,201 @@ use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::number::{to_u32, whole_u64};
 use goalmill_common::plan::Strategy;
 
-use crate::PlanState;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::state::StepState;
+use crate::sub_plan::family;
+use crate::{PlanState, calls, constraints, delayed_start};
+pub use model_calls::model_answers;
 
 /// A plan or step ends with this code when its budget is used up, or would be.
 pub(crate) const BUDGET_EXCEEDED: &str = "BUDGET_EXCEEDED";
 
-impl Turn<'_> {
-    /// What of the budget of the plan is used up.
-    pub(crate) fn exceeded_budget(&self) -> Option<Failure> {
-        let (budget, usage) = (self.state.budget(), self.state.usage);
-        let tokens = budget.tokens.filter(|most| usage.tokens > *most);
-        let cost = budget.cost.filter(|most| usage.cost > *most);
-        let message = match (tokens, cost) {
-            (Some(most), _) => format!("{} tokens used, {most} allowed", usage.tokens),
-            (None, Some(most)) => format!("{} dollars used, {most} allowed", usage.cost),
-            (None, None) => return None,
-        };
-        let failure = Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message);
-        (!self.state.is_done()).then_some(failure)
-    }
+/// What of the budget of the plan is used up.
+pub(crate) fn exceeded_budget(turn: &Turn<'_>) -> Option<Failure> {
+    let (budget, usage) = (tighter_budget(turn.state), turn.state.usage);
+    let tokens = budget.tokens.filter(|most| usage.tokens > *most);
+    let cost = budget.cost.filter(|most| usage.cost > *most);
+    let message = match (tokens, cost) {
+        (Some(most), _) => format!("{} tokens used, {most} allowed", usage.tokens),
+        (None, Some(most)) => format!("{} dollars used, {most} allowed", usage.cost),
+        (None, None) => return None,
+    };
+    let failure = Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message);
+    (!turn.state.is_done()).then_some(failure)
+}
 
-    /// The failures of steps, if they are more than the plan allows.
-    pub(crate) fn exceeded_failures(&self) -> Option<Failure> {
-        let failed = self.state.counts.failed;
-        let most = self.state.plan.definition().failures_max.filter(|most| failed > *most)?;
-        let first = self.state.steps.iter().find_map(StepState::failure);
-        let why = first.map(|failure| format!("; the first: {}", failure.message)).unwrap_or_default();
-        let message = format!("{failed} steps failed, at most {most} may{why}");
-        Some(Failure::new(FailureClass::Permanent, "FAILURES_EXCEEDED", message))
-    }
+/// The failures of steps, if they are more than the plan allows.
+pub(crate) fn exceeded_failures(turn: &Turn<'_>) -> Option<Failure> {
+    let failed = turn.state.counts.failed;
+    let most = turn.state.plan.definition().failures_max.filter(|most| failed > *most)?;
+    let first = turn.state.steps.iter().find_map(StepState::failure);
+    let why = first.map(|failure| format!("; the first: {}", failure.message)).unwrap_or_default();
+    let message = format!("{failed} steps failed, at most {most} may{why}");
+    Some(Failure::new(FailureClass::Permanent, "FAILURES_EXCEEDED", message))
+}
 
-    /// The outputs of the plan, and the plans inside it with theirs, if they have too many bytes.
-    pub(crate) fn exceeded_outputs(&self) -> Option<Failure> {
-        let (bytes, most) = (self.state.total_bytes(), self.context.limits.plan_outputs_bytes_max);
-        if bytes <= most as u64 || self.state.is_done() {
-            return None;
-        }
-        let message = format!(
-            "the outputs of its steps, and the plans inside it with theirs, have {bytes} bytes together, more than \
-             `limits.plan_outputs_bytes_max` ({most}); hand large data on by reference"
-        );
-        Some(Failure::new(FailureClass::ConstraintViolation, "PLAN_OUTPUTS_TOO_LARGE", message))
+/// The outputs of the plan, and the plans inside it with theirs, if they have too many bytes.
+pub(crate) fn exceeded_outputs(turn: &Turn<'_>) -> Option<Failure> {
+    let (bytes, most) = (family::total_bytes(turn.state), turn.context.limits.plan_outputs_bytes_max);
+    if bytes <= most as u64 || turn.state.is_done() {
+        return None;
     }
+    let message = format!(
+        "the outputs of its steps, and the plans inside it with theirs, have {bytes} bytes together, more than \
+         `limits.plan_outputs_bytes_max` ({most}); hand large data on by reference"
+    );
+    Some(Failure::new(FailureClass::ConstraintViolation, "PLAN_OUTPUTS_TOO_LARGE", message))
+}
 
-    /// Why a step must not start: what it would use up. Clean-up steps are not held to what the plan may spend.
-    pub(crate) fn cannot_afford(&self, i: StepIndex) -> Option<Failure> {
-        if self.state.cleanup.is_running() {
-            return None;
-        }
-        self.would_break(i).or_else(|| self.state.would_exceed_budget(i))
+/// Why a step must not start: what it would use up. Clean-up steps are not held to what the plan may spend.
+pub(crate) fn cannot_afford(turn: &Turn<'_>, i: StepIndex) -> Option<Failure> {
+    if turn.state.cleanup.is_running() {
+        return None;
     }
+    constraints::would_break(turn, i).or_else(|| would_exceed_budget(turn.state, i))
+}
 
-    pub(crate) fn low_budget(&self, share: f64) -> Option<String> {
-        let (budget, usage) = (self.state.budget(), self.state.usage);
-        let used = |used: f64, most: Option<f64>| most.filter(|most| *most > 0.0 && used > *most * share);
-        if let Some(most) = used(usage.cost, budget.cost) {
-            return Some(format!("{:.2} of {most:.2} dollars used", usage.cost));
-        }
-        if let Some(most) = used(usage.tokens as f64, budget.tokens.map(|most| most as f64)) {
-            return Some(format!("{} of {most:.0} tokens used", usage.tokens));
-        }
-        let seconds = self.now_ms.saturating_sub(self.state.time_begins_ms()) as f64 / 1_000.0;
-        match used(seconds, budget.seconds) {
-            Some(most) => Some(format!("{seconds:.0} of {most:.0} seconds used")),
-            None => self.low_constraint(),
-        }
+pub(crate) fn low_budget(turn: &Turn<'_>, share: f64) -> Option<String> {
+    let (budget, usage) = (tighter_budget(turn.state), turn.state.usage);
+    let used = |used: f64, most: Option<f64>| most.filter(|most| *most > 0.0 && used > *most * share);
+    if let Some(most) = used(usage.cost, budget.cost) {
+        return Some(format!("{:.2} of {most:.2} dollars used", usage.cost));
+    }
+    if let Some(most) = used(usage.tokens as f64, budget.tokens.map(|most| most as f64)) {
+        return Some(format!("{} of {most:.0} tokens used", usage.tokens));
+    }
+    let seconds = turn.now_ms.saturating_sub(delayed_start::time_begins_ms(turn.state)) as f64 / 1_000.0;
+    match used(seconds, budget.seconds) {
+        Some(most) => Some(format!("{seconds:.0} of {most:.0} seconds used")),
+        None => constraints::low_constraint(turn),
     }
 }
 
-impl PlanState {
-    /// Returns the plan's budget: the tighter of the goal's and the plan's own limits.
-    pub(crate) fn budget(&self) -> Budget {
-        let goal = self.accepted.goal.budget;
-        let own = self.plan.definition().budget;
-        Budget {
-            tokens: goal.tokens.into_iter().chain(own.tokens).min(),
-            cost: goal.cost.into_iter().chain(own.cost).reduce(f64::min),
-            seconds: goal.seconds.into_iter().chain(own.seconds).reduce(f64::min),
-        }
+/// Returns the plan's budget: the tighter of the goal's and the plan's own limits.
+pub(crate) fn tighter_budget(state: &PlanState) -> Budget {
+    let goal = state.accepted.goal.budget;
+    let own = state.plan.definition().budget;
+    Budget {
+        tokens: goal.tokens.into_iter().chain(own.tokens).min(),
+        cost: goal.cost.into_iter().chain(own.cost).reduce(f64::min),
+        seconds: goal.seconds.into_iter().chain(own.seconds).reduce(f64::min),
     }
+}
 
-    /// Whether the budget has room for the step beside the steps in flight: their estimates are reserved, and so is what
-    /// their calls may use up where the step has an estimate of its own. A step that can never fit is let through, and
-    /// fails when it is dispatched.
-    pub(crate) fn fits_budget(&self, i: StepIndex) -> bool {
-        if self.cleanup.is_running() || self.reservations.is_empty() {
-            return true;
-        }
-        let reserved = self.reserved_against(i);
-        let (budget, usage, own) = (self.budget(), self.usage, self.estimates_left(i));
-        let tokens = own.tokens.unwrap_or(0);
-        let cost = own.cost.unwrap_or(0.0);
-        let fits_tokens = budget.tokens.is_none_or(|most| {
-            let alone = usage.tokens.saturating_add(tokens);
-            alone > most || alone.saturating_add(reserved.tokens) <= most
-        });
-        let fits_cost = budget.cost.is_none_or(|most| {
-            let alone = usage.cost + cost;
-            alone > most || alone + reserved.cost <= most
-        });
-        fits_tokens && fits_cost
+/// Whether the budget has room for the step beside the steps in flight: their estimates are reserved, and so is what
+/// their calls may use up where the step has an estimate of its own. A step that can never fit is let through, and
+/// fails when it is dispatched.
+pub(crate) fn fits_budget(state: &PlanState, i: StepIndex) -> bool {
+    if state.cleanup.is_running() || state.reservations.is_empty() {
+        return true;
     }
+    let reserved = reserved_against(state, i);
+    let (budget, usage, own) = (tighter_budget(state), state.usage, calls::estimates_left(state, i));
+    let tokens = own.tokens.unwrap_or(0);
+    let cost = own.cost.unwrap_or(0.0);
+    let fits_tokens = budget.tokens.is_none_or(|most| {
+        let alone = usage.tokens.saturating_add(tokens);
+        alone > most || alone.saturating_add(reserved.tokens) <= most
+    });
+    let fits_cost = budget.cost.is_none_or(|most| {
+        let alone = usage.cost + cost;
+        alone > most || alone + reserved.cost <= most
+    });
+    fits_tokens && fits_cost
+}
 
-    /// Returns why a step must not start: what it is estimated to spend would exceed the budget. Nothing is refused by
-    /// its estimate once a person has agreed to a revision, because its estimates were shown beside the budget.
-    pub(crate) fn would_exceed_budget(&self, i: StepIndex) -> Option<Failure> {
-        if self.revising.estimates_agreed {
-            return None;
-        }
-        let mut own = self.estimates_left(i);
-        if own.tokens.is_none() && own.cost.is_none() {
-            return None;
-        }
-        if let Some(repeat) = &self.plan.step(i).repeat {
-            // All iterations that it may have.
-            let left = repeat.max.saturating_sub(self.steps[i].iterations().current()) + 1;
-            own.tokens = own.tokens.map(|tokens| tokens.saturating_mul(u64::from(left)));
-            own.cost = own.cost.map(|cost| cost * f64::from(left));
-        }
-        let (budget, usage) = (self.budget(), self.usage);
-        let tokens = budget.tokens.zip(own.tokens).filter(|(most, own)| usage.tokens.saturating_add(*own) > *most);
-        let cost = budget.cost.zip(own.cost).filter(|(most, own)| *own > 0.0 && usage.cost + own > *most);
-        let message = match (tokens, cost) {
-            (Some((most, own)), _) => {
-                format!("{} tokens used and {own} tokens estimated exceed the budget of {most}", usage.tokens)
-            }
-            (None, Some((most, own))) => {
-                format!("{} dollars used and {own} dollars estimated exceed the budget of {most}", usage.cost)
-            }
-            (None, None) => return None,
-        };
-        Some(Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message))
+/// Returns why a step must not start: what it is estimated to spend would exceed the budget. Nothing is refused by
+/// its estimate once a person has agreed to a revision, because its estimates were shown beside the budget.
+pub(crate) fn would_exceed_budget(state: &PlanState, i: StepIndex) -> Option<Failure> {
+    if state.revising.estimates_agreed {
+        return None;
     }
+    let mut own = calls::estimates_left(state, i);
+    if own.tokens.is_none() && own.cost.is_none() {
+        return None;
+    }
+    if let Some(repeat) = &state.plan.step(i).repeat {
+        // All iterations that it may have.
+        let left = repeat.max.saturating_sub(state.steps[i].iterations().current()) + 1;
+        own.tokens = own.tokens.map(|tokens| tokens.saturating_mul(u64::from(left)));
+        own.cost = own.cost.map(|cost| cost * f64::from(left));
+    }
+    let (budget, usage) = (tighter_budget(state), state.usage);
+    let tokens = budget.tokens.zip(own.tokens).filter(|(most, own)| usage.tokens.saturating_add(*own) > *most);
+    let cost = budget.cost.zip(own.cost).filter(|(most, own)| *own > 0.0 && usage.cost + own > *most);
+    let message = match (tokens, cost) {
+        (Some((most, own)), _) => {
+            format!("{} tokens used and {own} tokens estimated exceed the budget of {most}", usage.tokens)
+        }
+        (None, Some((most, own))) => {
+            format!("{} dollars used and {own} dollars estimated exceed the budget of {most}", usage.cost)
+        }
+        (None, None) => return None,
+    };
+    Some(Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message))
+}
 
-    /// Returns the end of the budgeted time, Unix milliseconds; `u64::MAX` without a time budget.
-    pub(crate) fn budget_due_ms(&self) -> u64 {
-        let Some(seconds) = self.budget().seconds.filter(|s| s.is_finite() && *s >= 0.0) else {
-            return u64::MAX;
-        };
-        self.time_begins_ms().saturating_add(whole_u64(seconds * 1_000.0))
-    }
+/// Returns the end of the budgeted time, Unix milliseconds; `u64::MAX` without a time budget.
+pub(crate) fn budget_due_ms(state: &PlanState) -> u64 {
+    let Some(seconds) = tighter_budget(state).seconds.filter(|s| s.is_finite() && *s >= 0.0) else {
+        return u64::MAX;
+    };
+    delayed_start::time_begins_ms(state).saturating_add(whole_u64(seconds * 1_000.0))
+}
 
-    /// Returns what a sub-plan may use up: an equal share of what is neither used nor reserved for each sub-plan that may
-    /// run in parallel, and one for all other steps. So they cannot exceed the budget together, and a sub-plan that runs
-    /// alone gets all of it.
-    pub(crate) fn share_of_budget(&self, i: StepIndex) -> Option<CallBudget> {
-        let all = self.budget();
-        if all.tokens.is_none() && all.cost.is_none() {
-            return None;
+/// Returns what a sub-plan may use up: an equal share of what is neither used nor reserved for each sub-plan that may
+/// run in parallel, and one for all other steps. So they cannot exceed the budget together, and a sub-plan that runs
+/// alone gets all of it.
+pub(crate) fn share_of_budget(state: &PlanState, i: StepIndex) -> Option<CallBudget> {
+    let all = tighter_budget(state);
+    if all.tokens.is_none() && all.cost.is_none() {
+        return None;
+    }
+    let shares = if state.plan.definition().strategy == Strategy::Sequential { 1 } else { 1 + shares_beside(state, i) };
+    let room = call_budget::unreserved(state, i);
+    Some(CallBudget {
+        tokens: all.tokens.and(room.tokens).map(|room| room / u64::from(shares)),
+        cost: all.cost.and(room.cost).map(|room| room / f64::from(shares)),
+        last: false,
+    })
+}
+
+/// The budget of the sub-plan of a step in flight: what was reserved for it when it started.
+pub(crate) fn budget_of_sub_plan(state: &PlanState, i: StepIndex) -> Budget {
+    let given =
+        state.steps[i].grant().map(|grant| grant.left).or_else(|| share_of_budget(state, i)).unwrap_or_default();
+    Budget { tokens: given.tokens, cost: given.cost, seconds: None }
+}
+
+/// What steps in flight reserve, as far as this step must leave it alone.
+pub(crate) fn reserved_against(state: &PlanState, i: StepIndex) -> Usage {
+    let own = state.plan.step(i).estimates;
+    if own.tokens.is_none() && own.cost.is_none() {
+        return state.reservations.estimates();
+    }
+    state.reservations.all()
+}
+
+/// Shares of the steps that may start beside step `i`: those of the same phase that do not depend on it. Each `plan`
+/// step has one, all others together have one.
+fn shares_beside(state: &PlanState, i: StepIndex) -> u32 {
+    let mut after = vec![false; state.steps.len()];
+    let mut open = vec![i];
+    while let Some(at) = open.pop() {
+        if !std::mem::replace(&mut after[at.as_usize()], true) {
+            open.extend(state.graph.dependents(at));
         }
-        let shares =
-            if self.plan.definition().strategy == Strategy::Sequential { 1 } else { 1 + self.shares_beside(i) };
-        let room = self.unreserved(i);
-        Some(CallBudget {
-            tokens: all.tokens.and(room.tokens).map(|room| room / u64::from(shares)),
-            cost: all.cost.and(room.cost).map(|room| room / f64::from(shares)),
-            last: false,
-        })
     }
-
-    /// The budget of the sub-plan of a step in flight: what was reserved for it when it started.
-    pub(crate) fn budget_of_sub_plan(&self, i: StepIndex) -> Budget {
-        let given =
-            self.steps[i].grant().map(|grant| grant.left).or_else(|| self.share_of_budget(i)).unwrap_or_default();
-        Budget { tokens: given.tokens, cost: given.cost, seconds: None }
-    }
-
-    /// What steps in flight reserve, as far as this step must leave it alone.
-    pub(crate) fn reserved_against(&self, i: StepIndex) -> Usage {
-        let own = self.plan.step(i).estimates;
-        if own.tokens.is_none() && own.cost.is_none() {
-            return self.reservations.estimates();
-        }
-        self.reservations.all()
-    }
-
-    /// Shares of the steps that may start beside step `i`: those of the same phase that do not depend on it. Each `plan`
-    /// step has one, all others together have one.
-    fn shares_beside(&self, i: StepIndex) -> u32 {
-        let mut after = vec![false; self.steps.len()];
-        let mut open = vec![i];
-        while let Some(at) = open.pop() {
-            if !std::mem::replace(&mut after[at.as_usize()], true) {
-                open.extend(self.graph.dependents(at));
-            }
-        }
-        let is_beside = |j: &StepIndex| {
-            let at = j.as_usize();
-            !after[at]
-                && !self.runs_inline(*j)
-                && !self.steps[at].status().is_final()
-                && !self.steps[at].status().is_in_flight()
-                && self.graph.phase(*j) == self.graph.phase(i)
-        };
-        let is_plan = |j: &StepIndex| self.plan.step(*j).starts_plan();
-        let (plans, others): (Vec<_>, Vec<_>) = self.indices().filter(is_beside).partition(is_plan);
-        to_u32(plans.len()) + u32::from(!others.is_empty())
-    }
+    let is_beside = |j: &StepIndex| {
+        let at = j.as_usize();
+        !after[at]
+            && !state.runs_inline(*j)
+            && !state.steps[at].status().is_final()
+            && !state.steps[at].status().is_in_flight()
+            && state.graph.phase(*j) == state.graph.phase(i)
+    };
+    let is_plan = |j: &StepIndex| state.plan.step(*j).starts_plan();
+    let (plans, others): (Vec<_>, Vec<_>) = state.indices().filter(is_beside).partition(is_plan);
+    to_u32(plans.len()) + u32::from(!others.is_empty())
 }

@@ -7,8 +7,9 @@ use goalmill_common::goal::Usage;
 use goalmill_common::number::to_u32;
 use goalmill_common::view::ModelCalls;
 
-use crate::PlanState;
+use crate::budget::model_calls;
 use crate::people::waiting::{Reviser, Waiting};
+use crate::{PlanState, revise};
 
 /// The model calls of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,44 +22,42 @@ pub(crate) struct ModelCallLog {
     answers: Vec<ModelAnswered>,
 }
 
-impl PlanState {
-    /// The revision that planners are asked for; 0 is the plan itself.
-    pub(crate) fn asked_of_planners(&self) -> Option<u32> {
-        let next = (self.waiting.reviser() == Some(&Reviser::Planner)).then_some(self.revision + 1);
-        if self.waiting == Waiting::Plan { Some(0) } else { next }
-    }
+/// The revision that planners are asked for; 0 is the plan itself.
+pub(crate) fn asked_of_planners(state: &PlanState) -> Option<u32> {
+    let next = (state.waiting.reviser() == Some(&Reviser::Planner)).then_some(state.revision + 1);
+    if state.waiting == Waiting::Plan { Some(0) } else { next }
+}
 
-    /// Whether the plan waits for this revision, of planners or of a person.
-    pub(crate) fn awaits_revision(&self, revision: u32) -> bool {
-        self.waiting.replan().is_some() && revision == self.revision + 1
-    }
+/// Whether the plan waits for this revision, of planners or of a person.
+pub(crate) fn awaits_revision(state: &PlanState, revision: u32) -> bool {
+    state.waiting.replan().is_some() && revision == state.revision + 1
+}
 
-    /// Whether planners are at work for a revision; the plan itself may be running while it is written.
-    pub(crate) fn awaits_planners(&self, revision: u32) -> bool {
-        (revision == 0 && self.is_open()) || self.asked_of_planners() == Some(revision)
-    }
+/// Whether planners are at work for a revision; the plan itself may be running while it is written.
+pub(crate) fn awaits_planners(state: &PlanState, revision: u32) -> bool {
+    (revision == 0 && revise::is_plan_open(state)) || model_calls::asked_of_planners(state) == Some(revision)
+}
 
-    /// Whether a judge is at work for the current criteria, and this is its call.
-    pub(crate) fn awaits_judge(&self, asked: &ModelAsked) -> bool {
-        let waits = matches!(self.waiting, Waiting::Judgement { judge: JudgeKind::Model, .. });
-        waits && asked.planner == ModelAsked::JUDGE && asked.revision == self.revision
-    }
+/// Whether a judge is at work for the current criteria, and this is its call.
+pub(crate) fn awaits_judge(state: &PlanState, asked: &ModelAsked) -> bool {
+    let waits = matches!(state.waiting, Waiting::Judgement { judge: JudgeKind::Model, .. });
+    waits && asked.planner == ModelAsked::JUDGE && asked.revision == state.revision
+}
 
-    /// Model answers for the current planning or judgement, in order of arrival.
-    pub fn model_answers(&self) -> &[ModelAnswered] {
-        &self.calls.answers
-    }
+/// Model answers for the current planning or judgement, in order of arrival.
+pub fn model_answers(state: &PlanState) -> &[ModelAnswered] {
+    &state.calls.answers
+}
 
-    /// Counts the model calls; `None` when there were none.
-    pub(crate) fn model_calls(&self) -> Option<ModelCalls> {
-        let ModelCallLog { settled, open, lost, .. } = &self.calls;
-        let mut unsettled = Usage::default();
-        for call in open.iter().chain(lost) {
-            unsettled.add(call.reserved.cost, call.reserved.tokens);
-        }
-        let calls = ModelCalls { settled: *settled, open: to_u32(open.len()), lost: to_u32(lost.len()), unsettled };
-        (calls != ModelCalls::default()).then_some(calls)
+/// Counts the model calls; `None` when there were none.
+pub(crate) fn count_model_calls(state: &PlanState) -> Option<ModelCalls> {
+    let ModelCallLog { settled, open, lost, .. } = &state.calls;
+    let mut unsettled = Usage::default();
+    for call in open.iter().chain(lost) {
+        unsettled.add(call.reserved.cost, call.reserved.tokens);
     }
+    let calls = ModelCalls { settled: *settled, open: to_u32(open.len()), lost: to_u32(lost.len()), unsettled };
+    (calls != ModelCalls::default()).then_some(calls)
 }
 
 impl ModelCallLog {

@@ -6,9 +6,10 @@
 
 use goalmill_common::id::PlanId;
 
-use crate::PlanState;
 use crate::graph::StepIndex;
 use crate::sub_plan::family::{FamilyPlans, outermost, plan_above};
+use crate::sub_plan::kept_plans;
+use crate::{PlanState, sub_plan};
 
 /// Whether one more step of a plan may be in flight by the limits of the plan and of those around it.
 pub fn has_room_in_family<P: FamilyPlans>(plans: &P, key: P::Key) -> bool {
@@ -47,7 +48,7 @@ fn taken_inside<P: FamilyPlans>(plans: &P, key: P::Key) -> u32 {
 pub fn family_members<P: FamilyPlans>(plans: &P, key: P::Key) -> Vec<P::Key> {
     let state = plans.plan_state(key);
     let mut members = Vec::new();
-    if state.parent().is_some() || state.plans_inside().next().is_some() {
+    if state.parent().is_some() || plans_inside(state).next().is_some() {
         visit_inside(plans, outermost(plans, key), |member| members.push(member));
     }
     members
@@ -59,7 +60,7 @@ fn visit_inside<P: FamilyPlans>(plans: &P, key: P::Key, mut visit: impl FnMut(P:
     while let Some(at) = open.pop() {
         visit(at);
         let state = plans.plan_state(at);
-        open.extend(state.plans_inside().filter_map(|plan| plans.find_plan(&plan)));
+        open.extend(plans_inside(state).filter_map(|plan| plans.find_plan(&plan)));
     }
 }
 
@@ -78,24 +79,22 @@ fn is_resource_free<P: FamilyPlans>(plans: &P, key: P::Key, step: StepIndex) -> 
         let state = plans.plan_state(at);
         let is_around =
             |i: StepIndex| around.iter().any(|(plan, id)| plan == state.id() && *id == state.plan.step(i).id);
-        is_free &= !state.holders_of(resource).any(|i| !is_around(i));
+        is_free &= !holders_of(state, resource).any(|i| !is_around(i));
     });
     is_free
 }
 
-impl PlanState {
-    /// The plans inside this one that may work: those of its steps, those that are stopped, and kept ones, which may undo
-    /// what they did.
-    fn plans_inside(&self) -> impl Iterator<Item = PlanId> + '_ {
-        let left = self.inner.kept().chain(self.inner.stopped());
-        let left = left.map(|(i, attempt)| self.kept_plan_id(&self.plan.step(i).id, attempt));
-        self.inner.holders().map(|holder| self.sub_plan_id(holder)).chain(left)
-    }
+/// The plans inside this one that may work: those of its steps, those that are stopped, and kept ones, which may undo
+/// what they did.
+fn plans_inside(state: &PlanState) -> impl Iterator<Item = PlanId> + '_ {
+    let left = state.inner.kept().chain(state.inner.stopped());
+    let left = left.map(|(i, attempt)| kept_plans::kept_plan_id(state, &state.plan.step(i).id, attempt));
+    state.inner.holders().map(|holder| sub_plan::sub_plan_id(state, holder)).chain(left)
+}
 
-    /// The steps in flight that hold a resource.
-    fn holders_of<'s>(&'s self, resource: &'s str) -> impl Iterator<Item = StepIndex> + 's {
-        let is_held = self.capacity.holds_resources();
-        let steps = is_held.then(|| self.steps_in_flight());
-        steps.into_iter().flatten().filter(move |i| self.plan.step(*i).resource.as_deref() == Some(resource))
-    }
+/// The steps in flight that hold a resource.
+fn holders_of<'s>(state: &'s PlanState, resource: &'s str) -> impl Iterator<Item = StepIndex> + 's {
+    let is_held = state.capacity.holds_resources();
+    let steps = is_held.then(|| state.steps_in_flight());
+    steps.into_iter().flatten().filter(move |i| state.plan.step(*i).resource.as_deref() == Some(resource))
 }

@@ -10,119 +10,125 @@ use goalmill_common::plan::{Plan, StepKind};
 use goalmill_common::status::PlanStatus;
 use serde_json::{Value, json};
 
-use crate::PlanState;
-use crate::SubPlanEnd;
+use crate::attempt::failure;
 use crate::attempt::report::Spent;
+use crate::budget::call_budget;
 use crate::budget::plan_size::count_steps;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::sub_plan::SubPlanRequest;
 use crate::sub_plan::family::FamilyRequest;
+use crate::sub_plan::{SubPlanRequest, decompose, family};
+use crate::{PlanState, SubPlanEnd, calls, cleanup, sub_plan};
 
-impl Turn<'_> {
-    /// Ends an attempt one of whose calls submits a plan, and starts that. A plan that is refused is the outcome of the
-    /// call: the agent can correct it.
-    pub(crate) fn suspend_for_plan(&mut self, i: StepIndex, mut call: SuspendedCall, worker: WorkerId, spent: Spent) {
-        let submitted = call.wait.plan.take();
-        let most = self.state.end_due_ms();
-        let due_ms = call.wait.limit_ms.map_or(most, |limit_ms| self.after(limit_ms).min(most));
-        let validated = self.validate_call_plan(i, submitted.as_ref());
-        let paid = Usage { cost: spent.cost, tokens: spent.tokens };
-        let budget = validated.as_ref().ok().and_then(|_| self.state.budget_of_call(i, paid));
-        let (plan, refused) = match validated {
-            Ok(plan) => (Some(Box::new(plan)), None),
-            Err(failure) => (None, Some(failure)),
-        };
-        let Spent { cost, tokens, split: usage, .. } = spent;
-        let suspended =
-            StepSuspended { plan, budget, cost, tokens, usage, ..StepSuspended::new(call.clone(), worker, due_ms) };
-        self.emit_step(i, StepEvent::Suspended(Box::new(suspended)));
-        match refused {
-            Some(failure) => self.resume_call(i, call, &json!({"error": failure}), false, Usage::default()),
-            None => self.requests.extend(self.state.plan_of_call(i)),
-        }
-    }
-
-    fn validate_call_plan(&self, i: StepIndex, submitted: Option<&Json>) -> Result<Plan, Failure> {
-        let depth = self.state.depth() + 1;
-        if depth > self.depth_max() {
-            let message = format!("the plan would be nested {depth} deep, more than `depth_max`");
-            return Err(Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message));
-        }
-        let invalid = |message: String| Failure::new(FailureClass::Permanent, "SUB_PLAN_INVALID", message);
-        let plan = self.validate_sub_plan(i, submitted)?.ok_or_else(|| invalid("the plan is missing".into()))?;
-        let (steps, most) = (count_steps(&plan), self.context.limits.planned_steps_max);
-        if steps > u64::try_from(most).unwrap_or(u64::MAX) {
-            return Err(invalid(format!("the plan has {steps} steps, more than `planned_steps_max` ({most})")));
-        }
-        self.check_family_room(Some(&plan))?;
-        Ok(plan)
-    }
-
-    /// Continues a step whose call waited for this plan.
-    pub(crate) fn call_plan_ended(&mut self, i: StepIndex, waiting: SuspendedCall, end: SubPlanEnd) {
-        let SubPlanEnd { status, outputs, usage, failure, .. } = end;
-        let mut outcome = json!({"plan": self.state.sub_plan_id(i), "status": status});
-        let limits = &self.context.limits;
-        let bytes = outputs.text().len();
-        let is_done = matches!(status, PlanStatus::Completed | PlanStatus::Partial);
-        let has_room = self.state.steps[i].calls().bytes().saturating_add(bytes) < limits.calls_bytes_max;
-        let failed = |code: &str, message: String| Failure::new(FailureClass::Permanent, code, message);
-        if !is_done {
-            let failure = failure.unwrap_or_else(|| failed("SUB_PLAN_FAILED", format!("the plan was {status}")));
-            outcome["error"] = json!(failure);
-        } else if bytes > limits.inline_bytes_max || !has_room {
-            let message = format!("its outputs have {bytes} bytes; let its last step give a summary of them");
-            outcome["error"] = json!(failed("OUTPUT_TOO_LARGE", message));
-        } else {
-            outcome["outputs"] = outputs.value();
-        }
-        self.resume_call(i, waiting, &outcome, false, usage.bounded());
-    }
-
-    /// The plan of a call did not end in time: it is cancelled.
-    pub(crate) fn end_plan_wait(&mut self, i: StepIndex, waiting: SuspendedCall) {
-        self.cancel_attempt(i);
-        let message = "the plan did not end in time";
-        let failure = Failure::new(FailureClass::Timeout, "PLAN_TIMEOUT", message);
-        let outcome = json!({"plan": self.state.sub_plan_id(i), "status": PlanStatus::Cancelled, "error": failure});
-        self.resume_call(i, waiting, &outcome, true, Usage::default());
-    }
-
-    /// Drops the recorded call in whose place another one waits.
-    pub(crate) fn discard_for(&mut self, i: StepIndex, call: &SuspendedCall) {
-        if let Some(recorded) = self.state.steps[i].calls().get(call.n) {
-            let (recorded, called) = (recorded.name.clone(), Some(call.name.clone()));
-            self.emit_step(i, StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: call.n, recorded, called })));
-        }
+/// Ends an attempt one of whose calls submits a plan, and starts that. A plan that is refused is the outcome of the
+/// call: the agent can correct it.
+pub(crate) fn suspend_for_plan(
+    turn: &mut Turn<'_>,
+    i: StepIndex,
+    mut call: SuspendedCall,
+    worker: WorkerId,
+    spent: Spent,
+) {
+    let submitted = call.wait.plan.take();
+    let most = cleanup::end_due_ms(turn.state);
+    let due_ms = call.wait.limit_ms.map_or(most, |limit_ms| turn.after(limit_ms).min(most));
+    let validated = validate_call_plan(turn, i, submitted.as_ref());
+    let paid = Usage { cost: spent.cost, tokens: spent.tokens };
+    let budget = validated.as_ref().ok().and_then(|_| call_budget::budget_of_call(turn.state, i, paid));
+    let (plan, refused) = match validated {
+        Ok(plan) => (Some(Box::new(plan)), None),
+        Err(failure) => (None, Some(failure)),
+    };
+    let Spent { cost, tokens, split: usage, .. } = spent;
+    let suspended =
+        StepSuspended { plan, budget, cost, tokens, usage, ..StepSuspended::new(call.clone(), worker, due_ms) };
+    turn.emit_step(i, StepEvent::Suspended(Box::new(suspended)));
+    match refused {
+        Some(failure) => calls::resume_call(turn, i, call, &json!({"error": failure}), false, Usage::default()),
+        None => turn.requests.extend(plan_of_call(turn.state, i)),
     }
 }
 
-impl PlanState {
-    /// Whether a plan runs for this step: in its place, or for one of its calls.
-    pub(crate) fn has_sub_plan(&self, i: StepIndex) -> bool {
-        let step = &self.steps[i];
-        step.run().awaits_plan() || (step.status().is_in_flight() && self.plan.step(i).kind == StepKind::Plan)
+fn validate_call_plan(turn: &Turn<'_>, i: StepIndex, submitted: Option<&Json>) -> Result<Plan, Failure> {
+    let depth = sub_plan::depth(turn.state) + 1;
+    if depth > sub_plan::depth_max(turn) {
+        let message = format!("the plan would be nested {depth} deep, more than `depth_max`");
+        return Err(Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message));
     }
+    let invalid = |message: String| Failure::new(FailureClass::Permanent, "SUB_PLAN_INVALID", message);
+    let plan =
+        decompose::validate_sub_plan(turn, i, submitted)?.ok_or_else(|| invalid("the plan is missing".into()))?;
+    let (steps, most) = (count_steps(&plan), turn.context.limits.planned_steps_max);
+    if steps > u64::try_from(most).unwrap_or(u64::MAX) {
+        return Err(invalid(format!("the plan has {steps} steps, more than `planned_steps_max` ({most})")));
+    }
+    family::check_family_room(turn, Some(&plan))?;
+    Ok(plan)
+}
 
-    /// Starts the plan that a call of the step waits for.
-    pub(crate) fn plan_of_call(&self, i: StepIndex) -> Option<FamilyRequest> {
-        let (spec, step) = (self.plan.step(i), &self.steps[i]);
-        let StepSuspended { call, plan, .. } = step.run().suspended_for(CallWaitKind::Plan)?;
-        let given = step.grant().map(|grant| grant.left).unwrap_or_default();
-        let text: String = call.wait.text.chars().take(DESCRIPTION_CHARS_MAX).collect();
-        Some(self.start_of_sub_plan(
-            i,
-            SubPlanRequest {
-                description: if text.is_empty() { format!("call {} of step `{}`", call.n, spec.id) } else { text },
-                inputs: call.wait.inputs.as_ref().map_or(Value::Null, Json::value),
-                plan: plan.as_deref().cloned(),
-                budget: Budget { tokens: given.tokens, cost: given.cost, seconds: None },
-                // Nobody has seen this plan before.
-                require_approval: self.accepted.goal.planning.require_approval,
-            },
-        ))
+/// Continues a step whose call waited for this plan.
+pub(crate) fn call_plan_ended(turn: &mut Turn<'_>, i: StepIndex, waiting: SuspendedCall, end: SubPlanEnd) {
+    let SubPlanEnd { status, outputs, usage, failure, .. } = end;
+    let mut outcome = json!({"plan": sub_plan::sub_plan_id(turn.state, i), "status": status});
+    let limits = &turn.context.limits;
+    let bytes = outputs.text().len();
+    let is_done = matches!(status, PlanStatus::Completed | PlanStatus::Partial);
+    let has_room = turn.state.steps[i].calls().bytes().saturating_add(bytes) < limits.calls_bytes_max;
+    let failed = |code: &str, message: String| Failure::new(FailureClass::Permanent, code, message);
+    if !is_done {
+        let failure = failure.unwrap_or_else(|| failed("SUB_PLAN_FAILED", format!("the plan was {status}")));
+        outcome["error"] = json!(failure);
+    } else if bytes > limits.inline_bytes_max || !has_room {
+        let message = format!("its outputs have {bytes} bytes; let its last step give a summary of them");
+        outcome["error"] = json!(failed("OUTPUT_TOO_LARGE", message));
+    } else {
+        outcome["outputs"] = outputs.value();
     }
+    calls::resume_call(turn, i, waiting, &outcome, false, usage.bounded());
+}
+
+/// The plan of a call did not end in time: it is cancelled.
+pub(crate) fn end_plan_wait(turn: &mut Turn<'_>, i: StepIndex, waiting: SuspendedCall) {
+    failure::cancel_attempt(turn, i);
+    let message = "the plan did not end in time";
+    let failure = Failure::new(FailureClass::Timeout, "PLAN_TIMEOUT", message);
+    let outcome =
+        json!({"plan": sub_plan::sub_plan_id(turn.state, i), "status": PlanStatus::Cancelled, "error": failure});
+    calls::resume_call(turn, i, waiting, &outcome, true, Usage::default());
+}
+
+/// Drops the recorded call in whose place another one waits.
+pub(crate) fn discard_for(turn: &mut Turn<'_>, i: StepIndex, call: &SuspendedCall) {
+    if let Some(recorded) = turn.state.steps[i].calls().get(call.n) {
+        let (recorded, called) = (recorded.name.clone(), Some(call.name.clone()));
+        turn.emit_step(i, StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: call.n, recorded, called })));
+    }
+}
+
+/// Whether a plan runs for this step: in its place, or for one of its calls.
+pub(crate) fn has_sub_plan(state: &PlanState, i: StepIndex) -> bool {
+    let step = &state.steps[i];
+    step.run().awaits_plan() || (step.status().is_in_flight() && state.plan.step(i).kind == StepKind::Plan)
+}
+
+/// Starts the plan that a call of the step waits for.
+pub(crate) fn plan_of_call(state: &PlanState, i: StepIndex) -> Option<FamilyRequest> {
+    let (spec, step) = (state.plan.step(i), &state.steps[i]);
+    let StepSuspended { call, plan, .. } = step.run().suspended_for(CallWaitKind::Plan)?;
+    let given = step.grant().map(|grant| grant.left).unwrap_or_default();
+    let text: String = call.wait.text.chars().take(DESCRIPTION_CHARS_MAX).collect();
+    Some(sub_plan::start_of_sub_plan(
+        state,
+        i,
+        SubPlanRequest {
+            description: if text.is_empty() { format!("call {} of step `{}`", call.n, spec.id) } else { text },
+            inputs: call.wait.inputs.as_ref().map_or(Value::Null, Json::value),
+            plan: plan.as_deref().cloned(),
+            budget: Budget { tokens: given.tokens, cost: given.cost, seconds: None },
+            // Nobody has seen this plan before.
+            require_approval: state.accepted.goal.planning.require_approval,
+        },
+    ))
 }
 
 /// Characters of the description of a call's plan.

@@ -10,69 +10,72 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 
 use crate::attempt::report::Spent;
+use crate::attempt::{report, retry};
 use crate::decide::{Turn, not_allowed};
-use crate::graph::StepIndex;
+use crate::graph::{StepIndex, unlock};
 use crate::{EngineContext, PlanState, Rejection, TokenKey};
 
 /// The worker that the log names for what comes by callback.
 const CALLBACK: &str = "callback";
 
-impl Turn<'_> {
-    /// Ends the part of an attempt that holds a worker: its agent has accepted the task.
-    pub(crate) fn suspend_for_callback(&mut self, i: StepIndex, call: SuspendedCall, worker: WorkerId, spent: Spent) {
-        let spec = self.state.plan.step(i);
-        if !spec.callback {
-            let message = "the agent accepted the task for later, and the step has no `callback: true`";
-            return self.fail_attempt(i, Failure::new(FailureClass::Permanent, "ANSWER_INVALID", message), spent);
-        }
-        let due_ms = self.after(spec.run_limit_ms(&self.context.limits));
-        let Spent { cost, tokens, split: usage, .. } = spent;
-        let suspended = StepSuspended { cost, tokens, usage, ..StepSuspended::new(call, worker, due_ms) };
-        self.emit_step(i, StepEvent::Suspended(Box::new(suspended)));
+/// Ends the part of an attempt that holds a worker: its agent has accepted the task.
+pub(crate) fn suspend_for_callback(
+    turn: &mut Turn<'_>,
+    i: StepIndex,
+    call: SuspendedCall,
+    worker: WorkerId,
+    spent: Spent,
+) {
+    let spec = turn.state.plan.step(i);
+    if !spec.callback {
+        let message = "the agent accepted the task for later, and the step has no `callback: true`";
+        return retry::fail_attempt(turn, i, Failure::new(FailureClass::Permanent, "ANSWER_INVALID", message), spent);
     }
+    let due_ms = turn.after(spec.run_limit_ms(&turn.context.limits));
+    let Spent { cost, tokens, split: usage, .. } = spent;
+    let suspended = StepSuspended { cost, tokens, usage, ..StepSuspended::new(call, worker, due_ms) };
+    turn.emit_step(i, StepEvent::Suspended(Box::new(suspended)));
+}
 
-    /// Takes the outcome of an attempt by callback. The same report again changes nothing.
-    pub(crate) fn receive_callback(
-        &mut self,
-        step: &StepId,
-        attempt: u32,
-        report: CallbackReport,
-    ) -> Result<(), Rejection> {
-        let i = self.find(step)?;
-        let digest = report.digest();
-        match self.state.received_callback(i, attempt) {
-            Some(known) if known == digest => return Ok(()),
-            Some(_) => return Err(not_allowed(format!("attempt {attempt} of step `{step}` has another report"))),
-            None => {}
-        }
-        let status = self.status_of(i);
-        let waits =
-            self.state.steps[i].run().awaits_callback() || status.is_in_flight() && !self.state.runs_in_engine(i);
-        if !waits || !self.state.plan.step(i).callback || attempt != self.state.steps[i].attempt() {
-            return Err(not_allowed(format!("attempt {attempt} of step `{step}` does not wait for a callback")));
-        }
-        if status == StepStatus::Queued {
-            let due_ms = self.state.steps[i].due_ms().unwrap_or_default();
-            let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
-            self.emit_step(i, StepEvent::Started(Box::new(started)));
-        }
-        self.emit_step(i, StepEvent::CallbackReceived(Box::new(CallbackReceived { digest })));
-        let CallbackReport { outputs, error, cost, tokens } = report;
-        let what = if error.is_some() { What::Failed } else { What::Completed };
-        let failure = error.map(|error| error.into_failure());
-        let queue = self.state.queue(i).cloned().unwrap_or_else(|| "".into());
-        let report =
-            Report { outputs, failure, cost, tokens, ..Report::on_none(queue, "".into(), CALLBACK.into(), what) };
-        self.apply_callback(i, report);
-        self.propagate();
-        Ok(())
+/// Takes the outcome of an attempt by callback. The same report again changes nothing.
+pub(crate) fn receive_callback(
+    turn: &mut Turn<'_>,
+    step: &StepId,
+    attempt: u32,
+    report: CallbackReport,
+) -> Result<(), Rejection> {
+    let i = turn.find(step)?;
+    let digest = report.digest();
+    match received_callback(turn.state, i, attempt) {
+        Some(known) if known == digest => return Ok(()),
+        Some(_) => return Err(not_allowed(format!("attempt {attempt} of step `{step}` has another report"))),
+        None => {}
     }
+    let status = turn.status_of(i);
+    let waits = turn.state.steps[i].run().awaits_callback() || status.is_in_flight() && !turn.state.runs_in_engine(i);
+    if !waits || !turn.state.plan.step(i).callback || attempt != turn.state.steps[i].attempt() {
+        return Err(not_allowed(format!("attempt {attempt} of step `{step}` does not wait for a callback")));
+    }
+    if status == StepStatus::Queued {
+        let due_ms = turn.state.steps[i].due_ms().unwrap_or_default();
+        let started = StepStarted { worker: None, started_ms: turn.now_ms, due_ms };
+        turn.emit_step(i, StepEvent::Started(Box::new(started)));
+    }
+    turn.emit_step(i, StepEvent::CallbackReceived(Box::new(CallbackReceived { digest })));
+    let CallbackReport { outputs, error, cost, tokens } = report;
+    let what = if error.is_some() { What::Failed } else { What::Completed };
+    let failure = error.map(|error| error.into_failure());
+    let queue = turn.state.queue(i).cloned().unwrap_or_else(|| "".into());
+    let report = Report { outputs, failure, cost, tokens, ..Report::on_none(queue, "".into(), CALLBACK.into(), what) };
+    report::apply_callback(turn, i, report);
+    unlock::propagate(turn);
+    Ok(())
+}
 
-    /// The time for the callback is over: the attempt has failed.
-    pub(crate) fn end_callback_wait(&mut self, i: StepIndex) {
-        let message = "the agent accepted the task, and no callback came in time";
-        self.fail_attempt(i, Failure::new(FailureClass::Timeout, "CALLBACK_TIMEOUT", message), Spent::default());
-    }
+/// The time for the callback is over: the attempt has failed.
+pub(crate) fn end_callback_wait(turn: &mut Turn<'_>, i: StepIndex) {
+    let message = "the agent accepted the task, and no callback came in time";
+    retry::fail_attempt(turn, i, Failure::new(FailureClass::Timeout, "CALLBACK_TIMEOUT", message), Spent::default());
 }
 
 /// Why a step with `callback: true` cannot be sent: its agent would not know where to report.
@@ -83,23 +86,21 @@ pub(crate) fn missing_address(context: &EngineContext, step: &Step) -> Option<St
     })
 }
 
-impl PlanState {
-    /// The digest of the report that came for this attempt by callback.
-    pub fn received_callback(&self, i: StepIndex, attempt: u32) -> Option<&str> {
-        self.steps.get(i.as_usize())?.callback()?.digest(attempt)
-    }
+/// The digest of the report that came for this attempt by callback.
+pub fn received_callback(state: &PlanState, i: StepIndex, attempt: u32) -> Option<&str> {
+    state.steps.get(i.as_usize())?.callback()?.digest(attempt)
+}
 
-    /// The token that the callback of an attempt must bring; `None` for a step without one.
-    pub fn callback_token(&self, i: StepIndex, attempt: u32, key: TokenKey) -> Option<AttemptToken> {
-        let spec = self.plan.get(i).filter(|spec| spec.callback)?;
-        Some(key.callback_token(&self.accepted, &spec.id, attempt))
-    }
+/// The token that the callback of an attempt must bring; `None` for a step without one.
+pub fn callback_token(state: &PlanState, i: StepIndex, attempt: u32, key: TokenKey) -> Option<AttemptToken> {
+    let spec = state.plan.get(i).filter(|spec| spec.callback)?;
+    Some(key.callback_token(&state.accepted, &spec.id, attempt))
+}
 
-    /// Where the current attempt's outcome may be sent.
-    pub(crate) fn task_callback(&self, i: StepIndex, context: &EngineContext) -> Option<TaskCallback> {
-        let attempt = self.steps[i].attempt();
-        let token = self.callback_token(i, attempt, context.token_key)?;
-        let (base, plan, step) = (&context.callback_base, self.id(), &self.plan.step(i).id);
-        Some(TaskCallback { url: format!("{base}/v1/callbacks/{plan}/{step}/{attempt}"), token })
-    }
+/// Where the current attempt's outcome may be sent.
+pub(crate) fn task_callback(state: &PlanState, i: StepIndex, context: &EngineContext) -> Option<TaskCallback> {
+    let attempt = state.steps[i].attempt();
+    let token = callback_token(state, i, attempt, context.token_key)?;
+    let (base, plan, step) = (&context.callback_base, state.id(), &state.plan.step(i).id);
+    Some(TaskCallback { url: format!("{base}/v1/callbacks/{plan}/{step}/{attempt}"), token })
 }

@@ -151,199 +151,197 @@ impl DoneLog {
     }
 }
 
-impl PlanState {
-    /// Folds what an event says about work that can be undone. A plan without undo steps has none.
-    ///
-    /// - `old`: the status of the step before.
-    /// - `begins`: whether its attempt begins with the event.
-    /// - `record`: that of the event.
-    pub(crate) fn fold_work(
-        &mut self,
-        i: StepIndex,
-        old: StepStatus,
-        begins: bool,
-        record: &Record,
-        event: &StepEvent,
-    ) {
-        if !self.graph.has_undos() {
-            return;
+/// Folds what an event says about work that can be undone. A plan without undo steps has none.
+///
+/// - `old`: the status of the step before.
+/// - `begins`: whether its attempt begins with the event.
+/// - `record`: that of the event.
+pub(crate) fn fold_work(
+    state: &mut PlanState,
+    i: StepIndex,
+    old: StepStatus,
+    begins: bool,
+    record: &Record,
+    event: &StepEvent,
+) {
+    if !state.graph.has_undos() {
+        return;
+    }
+    if let StepEvent::Undone(undone) = event {
+        let progress = state.done.undone.entry(i).or_default();
+        progress.passed += 1;
+        progress.failed += u32::from(undone.failure.is_some());
+        progress.failure = progress.failure.take().or_else(|| undone.failure.clone());
+    } else if event.ends_step() {
+        state.done.undone.remove(&i);
+    }
+    if state.graph.undos_of(i).is_empty() {
+        return;
+    }
+    let iteration = (state.steps[i].iterations().current(), state.steps[i].edition());
+    let work = state.done.work.entry(i).or_default();
+    let now = Sent { seq: record.seq, ms: record.time_ms };
+    if let StepEvent::Queued(queued) = event {
+        work.send(iteration, &queued.agent_type, &queued.action, now);
+    } else if let StepEvent::Completed(completed) = event {
+        if begins {
+            work.send(iteration, &"".into(), "", now);
         }
-        if let StepEvent::Undone(undone) = event {
-            let progress = self.done.undone.entry(i).or_default();
-            progress.passed += 1;
-            progress.failed += u32::from(undone.failure.is_some());
-            progress.failure = progress.failure.take().or_else(|| undone.failure.clone());
-        } else if event.ends_step() {
-            self.done.undone.remove(&i);
+        if completed.cache_key.is_none() {
+            work.complete(GivenOutputs::OfStep);
         }
-        if self.graph.undos_of(i).is_empty() {
-            return;
+        work.items.clone_from(&completed.items);
+    } else if let StepEvent::Iterated(iterated) = event {
+        work.complete(GivenOutputs::OfIteration(iterated.outputs.clone()));
+    } else if let Some(failure) = event.failure() {
+        work.settle(failure.may_be_done());
+    } else if let StepEvent::Released(_) = event {
+        work.settle(old == StepStatus::Running);
+    } else if let StepEvent::Decomposed(_) = event {
+        work.settle(false);
+    } else if event.ends_attempt() && !matches!(event, StepEvent::Suspended(_)) {
+        work.settle(true);
+    }
+}
+
+/// Follows the steps that a revision brings undo steps for, as far as their states tell what they did.
+pub(crate) fn follow_work(state: &mut PlanState) {
+    let is_new = |target: &StepIndex| state.steps[*target].attempt() > 0 && !state.done.work.contains_key(target);
+    let new: Vec<StepIndex> = state.graph.undone_steps().filter(is_new).collect();
+    for target in new {
+        let agent_type = state.queue(target).cloned().unwrap_or_else(|| "".into());
+        let step = &state.steps[target];
+        let mut work = WorkOfStep::default();
+        work.send(
+            (step.iterations().current(), step.edition()),
+            &agent_type,
+            "",
+            Sent { seq: step.sent(), ms: step.queued_ms() },
+        );
+        if step.status() == StepStatus::Completed {
+            work.complete(GivenOutputs::OfStep);
+        } else if step.status().is_final() {
+            work.settle(step.failure().is_none_or(Failure::may_be_done));
         }
-        let iteration = (self.steps[i].iterations().current(), self.steps[i].edition());
-        let work = self.done.work.entry(i).or_default();
-        let now = Sent { seq: record.seq, ms: record.time_ms };
-        if let StepEvent::Queued(queued) = event {
-            work.send(iteration, &queued.agent_type, &queued.action, now);
-        } else if let StepEvent::Completed(completed) = event {
-            if begins {
-                work.send(iteration, &"".into(), "", now);
-            }
-            if completed.cache_key.is_none() {
-                work.complete(GivenOutputs::OfStep);
-            }
-            work.items.clone_from(&completed.items);
-        } else if let StepEvent::Iterated(iterated) = event {
-            work.complete(GivenOutputs::OfIteration(iterated.outputs.clone()));
-        } else if let Some(failure) = event.failure() {
-            work.settle(failure.may_be_done());
-        } else if let StepEvent::Released(_) = event {
-            work.settle(old == StepStatus::Running);
-        } else if let StepEvent::Decomposed(_) = event {
-            work.settle(false);
-        } else if event.ends_attempt() && !matches!(event, StepEvent::Suspended(_)) {
-            work.settle(true);
-        }
+        state.done.work.insert(target, work);
     }
+}
 
-    /// Follows the steps that a revision brings undo steps for, as far as their states tell what they did.
-    pub(crate) fn follow_work(&mut self) {
-        let is_new = |target: &StepIndex| self.steps[*target].attempt() > 0 && !self.done.work.contains_key(target);
-        let new: Vec<StepIndex> = self.graph.undone_steps().filter(is_new).collect();
-        for target in new {
-            let agent_type = self.queue(target).cloned().unwrap_or_else(|| "".into());
-            let step = &self.steps[target];
-            let mut work = WorkOfStep::default();
-            work.send(
-                (step.iterations().current(), step.edition()),
-                &agent_type,
-                "",
-                Sent { seq: step.sent(), ms: step.queued_ms() },
-            );
-            if step.status() == StepStatus::Completed {
-                work.complete(GivenOutputs::OfStep);
-            } else if step.status().is_final() {
-                work.settle(step.failure().is_none_or(Failure::may_be_done));
-            }
-            self.done.work.insert(target, work);
-        }
-    }
+/// Whether a step has done what it is for, or may have.
+pub(crate) fn may_be_done(state: &PlanState, i: StepIndex) -> bool {
+    state.done.work.get(&i).is_some_and(|work| work.done().next().is_some())
+}
 
-    /// Whether a step has done what it is for, or may have.
-    pub(crate) fn may_be_done(&self, i: StepIndex) -> bool {
-        self.done.work.get(&i).is_some_and(|work| work.done().next().is_some())
+/// The steps whose attempts are out are cancelled: what they have done is unknown.
+pub(crate) fn settle_work(state: &mut PlanState, is_settled: impl Fn(StepIndex) -> bool) {
+    for work in state.done.work.iter_mut().filter(|(i, _)| is_settled(**i)).map(|(_, work)| work) {
+        work.settle(true);
+        work.sent.retain(|work| work.is_done);
     }
+}
 
-    /// The steps whose attempts are out are cancelled: what they have done is unknown.
-    pub(crate) fn settle_work(&mut self, is_settled: impl Fn(StepIndex) -> bool) {
-        for work in self.done.work.iter_mut().filter(|(i, _)| is_settled(**i)).map(|(_, work)| work) {
-            work.settle(true);
-            work.sent.retain(|work| work.is_done);
-        }
-    }
+/// What an undo step is to undo next: the last piece of work that it has not passed.
+pub(crate) fn work_to_undo(state: &PlanState, undo: StepIndex) -> Option<(StepIndex, &DoneWork)> {
+    let target = undone_step(state, undo)?;
+    Some((target, state.done.work.get(&target)?.sent.iter().nth_back(undone(state, undo))?))
+}
 
-    /// What an undo step is to undo next: the last piece of work that it has not passed.
-    pub(crate) fn work_to_undo(&self, undo: StepIndex) -> Option<(StepIndex, &DoneWork)> {
-        let target = self.undone_step(undo)?;
-        Some((target, self.done.work.get(&target)?.sent.iter().nth_back(self.undone(undo))?))
-    }
+/// The step that an undo step undoes.
+pub(crate) fn undone_step(state: &PlanState, undo: StepIndex) -> Option<StepIndex> {
+    state.plan.step(undo).undoes.as_ref().and_then(|id| state.graph.find(id.as_str()))
+}
 
-    /// The step that an undo step undoes.
-    pub(crate) fn undone_step(&self, undo: StepIndex) -> Option<StepIndex> {
-        self.plan.step(undo).undoes.as_ref().and_then(|id| self.graph.find(id.as_str()))
+/// What the work gave that an undo step undoes next; none where it is unknown.
+pub(crate) fn undone_outputs(state: &PlanState, undo: StepIndex) -> Option<&Json> {
+    let target = undone_step(state, undo)?;
+    match work_to_undo(state, undo).map(|(_, work)| &work.outputs) {
+        Some(GivenOutputs::Unknown) => None,
+        Some(GivenOutputs::OfIteration(outputs)) => Some(outputs),
+        Some(GivenOutputs::OfStep) | None => state.steps[target].outputs(),
     }
+}
 
-    /// What the work gave that an undo step undoes next; none where it is unknown.
-    pub(crate) fn undone_outputs(&self, undo: StepIndex) -> Option<&Json> {
-        let target = self.undone_step(undo)?;
-        match self.work_to_undo(undo).map(|(_, work)| &work.outputs) {
-            Some(GivenOutputs::Unknown) => None,
-            Some(GivenOutputs::OfIteration(outputs)) => Some(outputs),
-            Some(GivenOutputs::OfStep) | None => self.steps[target].outputs(),
-        }
+/// What an iteration of a step gave that can be undone.
+pub(crate) fn outputs_of_iteration(state: &PlanState, i: StepIndex, iteration: u32) -> Option<&Json> {
+    let work = state.done.work.get(&i)?.sent.iter().rfind(|work| work.iteration == iteration)?;
+    match &work.outputs {
+        GivenOutputs::OfIteration(outputs) => Some(outputs),
+        GivenOutputs::OfStep | GivenOutputs::Unknown => None,
     }
+}
 
-    /// What an iteration of a step gave that can be undone.
-    pub(crate) fn outputs_of_iteration(&self, i: StepIndex, iteration: u32) -> Option<&Json> {
-        let work = self.done.work.get(&i)?.sent.iter().rfind(|work| work.iteration == iteration)?;
-        match &work.outputs {
-            GivenOutputs::OfIteration(outputs) => Some(outputs),
-            GivenOutputs::OfStep | GivenOutputs::Unknown => None,
-        }
-    }
+/// Who has done what an undo step undoes. `None` if the undo step is for another agent than the step.
+pub(crate) fn doer(state: &PlanState, undo: StepIndex) -> Option<&AgentType> {
+    let own = &state.plan.step(undo).agent_type;
+    let (target, work) = work_to_undo(state, undo)?;
+    let first = state.done.work.get(&target).and_then(|all| all.sent.first());
+    let is_same = state.plan.step(target).agent_type == *own || first.is_some_and(|work| work.agent_type == *own);
+    Some(&work.agent_type).filter(|agent_type| is_same && !agent_type.as_str().is_empty())
+}
 
-    /// Who has done what an undo step undoes. `None` if the undo step is for another agent than the step.
-    pub(crate) fn doer(&self, undo: StepIndex) -> Option<&AgentType> {
-        let own = &self.plan.step(undo).agent_type;
-        let (target, work) = self.work_to_undo(undo)?;
-        let first = self.done.work.get(&target).and_then(|all| all.sent.first());
-        let is_same = self.plan.step(target).agent_type == *own || first.is_some_and(|work| work.agent_type == *own);
-        Some(&work.agent_type).filter(|agent_type| is_same && !agent_type.as_str().is_empty())
-    }
+/// Pieces of work that an undo step has undone, or could not undo.
+pub(crate) fn undone(state: &PlanState, undo: StepIndex) -> usize {
+    state.done.undone.get(&undo).map_or(0, |progress| progress.passed)
+}
 
-    /// Pieces of work that an undo step has undone, or could not undo.
-    pub(crate) fn undone(&self, undo: StepIndex) -> usize {
-        self.done.undone.get(&undo).map_or(0, |progress| progress.passed)
+/// Whether an undo step has more to undo than what it undoes now.
+pub(crate) fn undoes_more(state: &PlanState, undo: StepIndex) -> bool {
+    // What a map did before it began again was undone by the plan of its items.
+    if state.plan.defined(undo).undoes_map() {
+        return false;
     }
+    let work = undone_step(state, undo).and_then(|target| state.done.work.get(&target));
+    work.is_some_and(|work| work.sent.len() > undone(state, undo) + 1)
+}
 
-    /// Whether an undo step has more to undo than what it undoes now.
-    pub(crate) fn undoes_more(&self, undo: StepIndex) -> bool {
-        // What a map did before it began again was undone by the plan of its items.
-        if self.plan.defined(undo).undoes_map() {
-            return false;
-        }
-        let work = self.undone_step(undo).and_then(|target| self.done.work.get(&target));
-        work.is_some_and(|work| work.sent.len() > self.undone(undo) + 1)
-    }
+/// What an undo step could not undo before, when it is through with the rest.
+///
+/// - `last`: how many of the last pieces of work failed.
+pub(crate) fn failed_undos(state: &PlanState, undo: StepIndex, last: u32) -> Option<Failure> {
+    let progress = state.done.undone.get(&undo)?;
+    let failure = progress.failure.clone()?;
+    let (failed, all) = (progress.failed + last, progress.passed + 1);
+    Some(Failure {
+        message: format!("{failed} of {all} could not be undone; the first: {}", failure.message),
+        ..failure
+    })
+}
 
-    /// What an undo step could not undo before, when it is through with the rest.
-    ///
-    /// - `last`: how many of the last pieces of work failed.
-    pub(crate) fn failed_undos(&self, undo: StepIndex, last: u32) -> Option<Failure> {
-        let progress = self.done.undone.get(&undo)?;
-        let failure = progress.failure.clone()?;
-        let (failed, all) = (progress.failed + last, progress.passed + 1);
-        Some(Failure {
-            message: format!("{failed} of {all} could not be undone; the first: {}", failure.message),
-            ..failure
-        })
-    }
+/// What the items of a completed map have done; none where the log does not tell.
+pub(crate) fn items_done(state: &PlanState, map: StepIndex) -> Option<&[ItemWork]> {
+    state.done.work.get(&map)?.items.as_deref()
+}
 
-    /// What the items of a completed map have done; none where the log does not tell.
-    pub(crate) fn items_done(&self, map: StepIndex) -> Option<&[ItemWork]> {
-        self.done.work.get(&map)?.items.as_deref()
-    }
+/// Whether a step is a completed map whose items have done nothing.
+pub(crate) fn is_idle_map(state: &PlanState, i: StepIndex) -> bool {
+    let is_idle = || match items_done(state, i) {
+        Some(items) => items.is_empty(),
+        None => state.steps[i].outputs().is_none_or(|outputs| match outputs.value() {
+            Value::Array(outputs) => items_with_outputs(&outputs).is_empty(),
+            // A person completed it.
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => true,
+        }),
+    };
+    state.plan.defined(i).for_each.is_some() && state.steps[i].status() == StepStatus::Completed && is_idle()
+}
 
-    /// Whether a step is a completed map whose items have done nothing.
-    pub(crate) fn is_idle_map(&self, i: StepIndex) -> bool {
-        let is_idle = || match self.items_done(i) {
-            Some(items) => items.is_empty(),
-            None => self.steps[i].outputs().is_none_or(|outputs| match outputs.value() {
-                Value::Array(outputs) => items_with_outputs(&outputs).is_empty(),
-                // A person completed it.
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => true,
-            }),
-        };
-        self.plan.defined(i).for_each.is_some() && self.steps[i].status() == StepStatus::Completed && is_idle()
+/// What the items of this plan have done, for the undo step of the map that it runs for.
+pub(crate) fn work_of_items(state: &PlanState) -> Option<Vec<ItemWork>> {
+    if state.plan.definition().collect != Collect::List || !state.graph.has_undos() {
+        return None;
     }
-
-    /// What the items of this plan have done, for the undo step of the map that it runs for.
-    pub(crate) fn work_of_items(&self) -> Option<Vec<ItemWork>> {
-        if self.plan.definition().collect != Collect::List || !self.graph.has_undos() {
-            return None;
-        }
-        let mut done: Vec<(u64, ItemWork)> = Vec::new();
-        for (i, work) in &self.done.work {
-            let own = &self.plan.step(*i).agent_type;
-            done.extend(work.done().map(|work| {
-                let agent_type = Some(&work.agent_type).filter(|agent_type| *agent_type != own).cloned();
-                let unknown = work.outputs == GivenOutputs::Unknown;
-                (self.steps[*i].sent(), ItemWork { item: i.0, agent_type, unknown })
-            }));
-        }
-        // The sort keeps the order of the work of one item.
-        done.sort_by_key(|(sent, _)| *sent);
-        Some(done.into_iter().map(|(_, work)| work).collect())
+    let mut done: Vec<(u64, ItemWork)> = Vec::new();
+    for (i, work) in &state.done.work {
+        let own = &state.plan.step(*i).agent_type;
+        done.extend(work.done().map(|work| {
+            let agent_type = Some(&work.agent_type).filter(|agent_type| *agent_type != own).cloned();
+            let unknown = work.outputs == GivenOutputs::Unknown;
+            (state.steps[*i].sent(), ItemWork { item: i.0, agent_type, unknown })
+        }));
     }
+    // The sort keeps the order of the work of one item.
+    done.sort_by_key(|(sent, _)| *sent);
+    Some(done.into_iter().map(|(_, work)| work).collect())
 }
 
 /// What is undone of a map whose log does not tell what its items have done.

@@ -46,141 +46,139 @@ struct StepAmount<'s> {
     path: String,
 }
 
-impl PlanState {
-    /// What outputs say, in the currency of a constraint: by the expression that the constraint names with `of`, else by the
-    /// amounts of completed steps. `None` if they say nothing, an error if their sum is ambiguous.
-    ///
-    /// - `limit`: several amounts are known well enough if all of them together are within it, or each alone is not.
-    pub(crate) fn result_amount(
-        &self,
-        constraint: &Constraint,
-        limit: f64,
-        limits: &Limits,
-    ) -> Result<Option<ResultAmount>, String> {
-        let Some(path) = &constraint.of else { return self.amount_in_outputs(constraint.unit(), limit) };
-        let amount = render::path(self, path, limits).ok().and_then(|text| text.trim().parse::<f64>().ok());
-        let amount = amount.filter(|amount| amount.is_finite() && *amount >= 0.0);
-        Ok(amount.map(|amount| ResultAmount { amount, path: path.clone() }))
-    }
+/// What outputs say, in the currency of a constraint: by the expression that the constraint names with `of`, else by the
+/// amounts of completed steps. `None` if they say nothing, an error if their sum is ambiguous.
+///
+/// - `limit`: several amounts are known well enough if all of them together are within it, or each alone is not.
+pub(crate) fn amount_said(
+    state: &PlanState,
+    constraint: &Constraint,
+    limit: f64,
+    limits: &Limits,
+) -> Result<Option<ResultAmount>, String> {
+    let Some(path) = &constraint.of else { return amount_in_outputs(state, constraint.unit(), limit) };
+    let amount = render::path(state, path, limits).ok().and_then(|text| text.trim().parse::<f64>().ok());
+    let amount = amount.filter(|amount| amount.is_finite() && *amount >= 0.0);
+    Ok(amount.map(|amount| ResultAmount { amount, path: path.clone() }))
+}
 
-    /// The same for a constraint without `of`.
-    pub(crate) fn amount_in_outputs(&self, currency: &str, limit: f64) -> Result<Option<ResultAmount>, String> {
-        let mut amounts = self.step_amounts(currency);
-        for i in self.contained(&amounts) {
-            amounts.remove(&i);
-        }
-        if amounts.values().all(|found| found.amount.is_none()) {
-            return match amounts.values().next() {
-                None => Ok(None),
-                Some(other) => Err(format!("`{}` is not in {currency}", other.path)),
-            };
-        }
-        let known: Vec<f64> = amounts.values().filter_map(|found| found.amount).collect();
-        let (sum, least) = (known.iter().sum::<f64>(), known.iter().copied().fold(f64::INFINITY, f64::min));
-        let are_all = known.len() == amounts.len();
-        let paths: Vec<&str> = amounts.values().map(|found| found.path.as_str()).collect();
-        if are_all && (known.len() == 1 || sum <= limit) || least > limit {
-            let amount = if are_all { sum } else { least };
-            return Ok(Some(ResultAmount { amount, path: paths.join(" + ") }));
-        }
-        let listed = paths.iter().take(LISTED_MAX).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
-        Err(format!("several outputs say amounts, and no step adds them up: {listed}"))
+/// The same for a constraint without `of`.
+pub(crate) fn amount_in_outputs(state: &PlanState, currency: &str, limit: f64) -> Result<Option<ResultAmount>, String> {
+    let mut amounts = step_amounts(state, currency);
+    for i in contained(state, &amounts) {
+        amounts.remove(&i);
     }
-
-    /// The amounts of completed steps, by step.
-    fn step_amounts(&self, currency: &str) -> BTreeMap<StepIndex, StepAmount<'static>> {
-        let completed = self.indices().filter(|i| self.steps[*i].status() == StepStatus::Completed);
-        let counted = completed.filter(|i| !self.plan.step(*i).is_cleanup());
-        counted.filter_map(|i| Some((i, self.step_amount(i, currency)?))).collect()
+    if amounts.values().all(|found| found.amount.is_none()) {
+        return match amounts.values().next() {
+            None => Ok(None),
+            Some(other) => Err(format!("`{}` is not in {currency}", other.path)),
+        };
     }
+    let known: Vec<f64> = amounts.values().filter_map(|found| found.amount).collect();
+    let (sum, least) = (known.iter().sum::<f64>(), known.iter().copied().fold(f64::INFINITY, f64::min));
+    let are_all = known.len() == amounts.len();
+    let paths: Vec<&str> = amounts.values().map(|found| found.path.as_str()).collect();
+    if are_all && (known.len() == 1 || sum <= limit) || least > limit {
+        let amount = if are_all { sum } else { least };
+        return Ok(Some(ResultAmount { amount, path: paths.join(" + ") }));
+    }
+    let listed = paths.iter().take(LISTED_MAX).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+    Err(format!("several outputs say amounts, and no step adds them up: {listed}"))
+}
 
-    fn step_amount(&self, i: StepIndex, currency: &str) -> Option<StepAmount<'static>> {
-        let (spec, outputs) = (self.plan.step(i), self.steps[i].outputs()?);
-        let text = outputs.text();
-        // Most outputs have no amount; those that do are short.
-        let is_named = TOTALS.iter().chain(&PARTS).any(|name| text.contains(name));
-        if text.len() > TEXT_BYTES_MAX || !is_named {
-            return None;
+/// The amounts of completed steps, by step.
+fn step_amounts(state: &PlanState, currency: &str) -> BTreeMap<StepIndex, StepAmount<'static>> {
+    let completed = state.indices().filter(|i| state.steps[*i].status() == StepStatus::Completed);
+    let counted = completed.filter(|i| !state.plan.step(*i).is_cleanup());
+    counted.filter_map(|i| Some((i, step_amount(state, i, currency)?))).collect()
+}
+
+fn step_amount(state: &PlanState, i: StepIndex, currency: &str) -> Option<StepAmount<'static>> {
+    let (spec, outputs) = (state.plan.step(i), state.steps[i].outputs()?);
+    let text = outputs.text();
+    // Most outputs have no amount; those that do are short.
+    let is_named = TOTALS.iter().chain(&PARTS).any(|name| text.contains(name));
+    if text.len() > TEXT_BYTES_MAX || !is_named {
+        return None;
+    }
+    let outputs = outputs.value();
+    let path = format!("steps.{}.outputs", spec.id);
+    match &outputs {
+        // What the items of a map cost adds up.
+        Value::Array(items) if spec.for_each.is_some() || spec.plan.is_some() => {
+            let amounts: Vec<StepAmount<'static>> =
+                items.iter().filter_map(|item| amount_of(item, spec, currency, &path)).collect();
+            let first = amounts.first()?;
+            let (name, is_total) = (first.name, first.is_total);
+            let is_whole = amounts.len() == items.len();
+            let amount = amounts.iter().map(|found| found.amount.filter(|_| is_whole)).sum::<Option<f64>>();
+            Some(StepAmount { amount, is_total, name, path })
         }
-        let outputs = outputs.value();
-        let path = format!("steps.{}.outputs", spec.id);
-        match &outputs {
-            // What the items of a map cost adds up.
-            Value::Array(items) if spec.for_each.is_some() || spec.plan.is_some() => {
-                let amounts: Vec<StepAmount<'static>> =
-                    items.iter().filter_map(|item| amount_of(item, spec, currency, &path)).collect();
-                let first = amounts.first()?;
-                let (name, is_total) = (first.name, first.is_total);
-                let is_whole = amounts.len() == items.len();
-                let amount = amounts.iter().map(|found| found.amount.filter(|_| is_whole)).sum::<Option<f64>>();
-                Some(StepAmount { amount, is_total, name, path })
+        Value::Object(fields) => amount_of(&outputs, spec, currency, &path).or_else(|| {
+            // For a sub-plan it is unknown how the amounts of its steps belong together.
+            let mut inside = fields.values().filter(|_| spec.plan.is_some());
+            let found = inside.find_map(|inner| amount_of(inner, spec, currency, &path))?;
+            Some(StepAmount { amount: None, ..found })
+        }),
+        Value::Array(_) | Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => None,
+    }
+}
+
+/// The steps whose amount is in that of another step: a total that reads it, also by way of steps without an amount, and
+/// is not below the sum of all that it reads; or a step that takes one of several offers in its place.
+fn contained(state: &PlanState, amounts: &BTreeMap<StepIndex, StepAmount<'_>>) -> Vec<StepIndex> {
+    if amounts.len() < 2 {
+        return Vec::new();
+    }
+    let readers = readers(state);
+    let readers_of = |i: StepIndex| readers.get(state.plan.step(i).id.as_str()).into_iter().flatten();
+    let mut parts: BTreeMap<StepIndex, BTreeSet<StepIndex>> = BTreeMap::new();
+    let mut replaced = Vec::new();
+    for (i, found) in amounts {
+        let is_amount = |path: &str| path == "outputs" || path.strip_prefix("outputs.") == Some(found.name);
+        let mut open = Vec::new();
+        for (reader, path) in readers_of(*i) {
+            if is_amount(path) {
+                open.push(*reader);
+            } else if amounts.contains_key(reader) && is_offer(path) {
+                replaced.push(*i);
             }
-            Value::Object(fields) => amount_of(&outputs, spec, currency, &path).or_else(|| {
-                // For a sub-plan it is unknown how the amounts of its steps belong together.
-                let mut inside = fields.values().filter(|_| spec.plan.is_some());
-                let found = inside.find_map(|inner| amount_of(inner, spec, currency, &path))?;
-                Some(StepAmount { amount: None, ..found })
-            }),
-            Value::Array(_) | Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => None,
+        }
+        let mut seen: BTreeSet<StepIndex> = open.iter().copied().collect();
+        while let Some(reader) = open.pop() {
+            match amounts.get(&reader) {
+                Some(total) if total.is_total => drop(parts.entry(reader).or_default().insert(*i)),
+                Some(_) => {}
+                None => open.extend(readers_of(reader).map(|(next, _)| *next).filter(|next| seen.insert(*next))),
+            }
         }
     }
+    let amount = |i: &StepIndex| amounts.get(i).and_then(|found| found.amount);
+    let holds = parts.into_iter().filter(|(total, parts)| {
+        // What is in another currency than the total cannot be compared with it.
+        let sum: f64 = parts.iter().filter_map(amount).sum();
+        amount(total).is_some_and(|total| total + ROUNDING >= sum)
+    });
+    holds.flat_map(|(_, parts)| parts).chain(replaced).collect()
+}
 
-    /// The steps whose amount is in that of another step: a total that reads it, also by way of steps without an amount, and
-    /// is not below the sum of all that it reads; or a step that takes one of several offers in its place.
-    fn contained(&self, amounts: &BTreeMap<StepIndex, StepAmount<'_>>) -> Vec<StepIndex> {
-        if amounts.len() < 2 {
-            return Vec::new();
+/// Which steps read the outputs of a step, by its id, and what they read: `outputs.total`.
+fn readers(state: &PlanState) -> BTreeMap<String, Vec<(StepIndex, String)>> {
+    let mut readers: BTreeMap<String, Vec<(StepIndex, String)>> = BTreeMap::new();
+    for i in state.indices() {
+        let inputs = &state.plan.step(i).inputs;
+        if expression::is_plain(inputs.text()) {
+            continue;
         }
-        let readers = self.readers();
-        let readers_of = |i: StepIndex| readers.get(self.plan.step(i).id.as_str()).into_iter().flatten();
-        let mut parts: BTreeMap<StepIndex, BTreeSet<StepIndex>> = BTreeMap::new();
-        let mut replaced = Vec::new();
-        for (i, found) in amounts {
-            let is_amount = |path: &str| path == "outputs" || path.strip_prefix("outputs.") == Some(found.name);
-            let mut open = Vec::new();
-            for (reader, path) in readers_of(*i) {
-                if is_amount(path) {
-                    open.push(*reader);
-                } else if amounts.contains_key(reader) && is_offer(path) {
-                    replaced.push(*i);
+        expression::visit_templates(&inputs.value(), &mut |template| {
+            for path in output_paths(template) {
+                if let Some((id, path)) = path.strip_prefix("steps.").and_then(|path| path.split_once('.')) {
+                    readers.entry(id.to_owned()).or_default().push((i, path.to_owned()));
                 }
             }
-            let mut seen: BTreeSet<StepIndex> = open.iter().copied().collect();
-            while let Some(reader) = open.pop() {
-                match amounts.get(&reader) {
-                    Some(total) if total.is_total => drop(parts.entry(reader).or_default().insert(*i)),
-                    Some(_) => {}
-                    None => open.extend(readers_of(reader).map(|(next, _)| *next).filter(|next| seen.insert(*next))),
-                }
-            }
-        }
-        let amount = |i: &StepIndex| amounts.get(i).and_then(|found| found.amount);
-        let holds = parts.into_iter().filter(|(total, parts)| {
-            // What is in another currency than the total cannot be compared with it.
-            let sum: f64 = parts.iter().filter_map(amount).sum();
-            amount(total).is_some_and(|total| total + ROUNDING >= sum)
         });
-        holds.flat_map(|(_, parts)| parts).chain(replaced).collect()
     }
-
-    /// Which steps read the outputs of a step, by its id, and what they read: `outputs.total`.
-    fn readers(&self) -> BTreeMap<String, Vec<(StepIndex, String)>> {
-        let mut readers: BTreeMap<String, Vec<(StepIndex, String)>> = BTreeMap::new();
-        for i in self.indices() {
-            let inputs = &self.plan.step(i).inputs;
-            if expression::is_plain(inputs.text()) {
-                continue;
-            }
-            expression::visit_templates(&inputs.value(), &mut |template| {
-                for path in output_paths(template) {
-                    if let Some((id, path)) = path.strip_prefix("steps.").and_then(|path| path.split_once('.')) {
-                        readers.entry(id.to_owned()).or_default().push((i, path.to_owned()));
-                    }
-                }
-            });
-        }
-        readers
-    }
+    readers
 }
 
 /// The amount among the fields of an output, best name first.

@@ -1,16 +1,16 @@
 //! Explains why a plan or a step does not progress: causes from the nearest to the root, and a hint.
 
+use crate::graph::StepIndex;
+use crate::people::waiting::Waiting;
+use crate::sub_plan::kept_plans;
+use crate::wait::named_event;
+use crate::{PlanState, cleanup, delayed_start, revise, sub_plan, wait};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::event::GoalChanged;
 use goalmill_common::failure::Failure;
 use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Explanation, StepExplanation};
-
-use crate::PlanState;
-use crate::graph::StepIndex;
-use crate::people::waiting::Waiting;
-use crate::wait::named_event;
 
 mod remedy;
 
@@ -21,266 +21,266 @@ const CAUSES_MAX: usize = 10;
 /// Most steps explained; those that wait for others come last.
 const STEPS_MAX: usize = 100;
 
-impl PlanState {
-    /// Explains the plan from its state alone.
-    ///
-    /// - `now_ms`: Unix milliseconds, for durations.
-    pub fn explain(&self, now_ms: u64) -> Explanation {
-        self.explain_with(now_ms, None)
-    }
+/// Explains the plan from its state alone.
+///
+/// - `now_ms`: Unix milliseconds, for durations.
+pub fn explain(state: &PlanState, now_ms: u64) -> Explanation {
+    explain_with(state, now_ms, None)
+}
 
-    /// Explains the plan with the state of queues and workers.
-    pub fn explain_with_context(&self, now_ms: u64, around: &ExplainContext) -> Explanation {
-        self.explain_with(now_ms, Some(around))
-    }
+/// Explains the plan with the state of queues and workers.
+pub fn explain_with_context(state: &PlanState, now_ms: u64, around: &ExplainContext) -> Explanation {
+    explain_with(state, now_ms, Some(around))
+}
 
-    fn explain_with(&self, now_ms: u64, around: Option<&ExplainContext>) -> Explanation {
-        let mut open: Vec<StepIndex> = self.indices().filter(|i| !self.status_at(*i).is_final()).collect();
-        open.sort_by_key(|i| (rank_of(self.status_at(*i)), *i));
-        open.truncate(STEPS_MAX);
-        Explanation {
-            plan_id: self.id().clone(),
-            status: self.status,
-            summary: self.explain_plan(now_ms),
-            planner_note: self.origin.note.as_deref().unwrap_or_default().to_owned(),
-            goal_read: GoalChanged { read: self.goal_read.clone(), ..GoalChanged::from_goal(&self.accepted.goal) }
-                .read_lines(),
-            steps: open.into_iter().map(|i| self.explain_step(i, now_ms, around)).collect(),
+fn explain_with(state: &PlanState, now_ms: u64, around: Option<&ExplainContext>) -> Explanation {
+    let mut open: Vec<StepIndex> = state.indices().filter(|i| !status_at(state, *i).is_final()).collect();
+    open.sort_by_key(|i| (rank_of(status_at(state, *i)), *i));
+    open.truncate(STEPS_MAX);
+    Explanation {
+        plan_id: state.id().clone(),
+        status: state.status,
+        summary: explain_plan(state, now_ms),
+        planner_note: state.origin.note.as_deref().unwrap_or_default().to_owned(),
+        goal_read: GoalChanged { read: state.goal_read.clone(), ..GoalChanged::from_goal(&state.accepted.goal) }
+            .read_lines(),
+        steps: open.into_iter().map(|i| explain_step(state, i, now_ms, around)).collect(),
+    }
+}
+
+fn status_at(state: &PlanState, i: StepIndex) -> StepStatus {
+    state.steps[i].status()
+}
+
+fn explain_plan(state: &PlanState, now_ms: u64) -> String {
+    let until = |ms: u64| {
+        if ms > 0 { format!(", until {} at the latest", rfc3339(ms)) } else { String::new() }
+    };
+    if let Some(proposed) = revise::proposed(state) {
+        let (until, what) = (until(proposed.due_ms), proposed.proposal.summary.as_str());
+        let colon = if what.is_empty() { "" } else { ": " };
+        return format!("a person must agree to a revision{until}{colon}{what}");
+    }
+    if let Some(asked) = revise::open_question(state) {
+        return format!("a person must answer `{}`{}: {}", asked.id, until(asked.due_ms), asked.question.question);
+    }
+    match state.status {
+        PlanStatus::Planning => {
+            format!("a planner has been working for {}", elapsed(state.created_ms(), now_ms))
+        }
+        PlanStatus::AwaitingApproval if matches!(state.waiting, Waiting::Hook { .. }) => {
+            "a hook must decide before it runs".into()
+        }
+        PlanStatus::AwaitingApproval => {
+            format!("a person must agree before it runs{}", until(state.waiting.due_ms().unwrap_or_default()))
+        }
+        PlanStatus::Paused if delayed_start::start_due_ms(state).is_some() => {
+            format!("the plan starts at {}", rfc3339(delayed_start::start_due_ms(state).unwrap_or_default()))
+        }
+        PlanStatus::Paused => "the plan is paused: no step starts, running steps may finish".into(),
+        PlanStatus::Replanning => {
+            let who = if state.waiting.is_for_person() { "a person" } else { "a planner" };
+            let why = state.waiting.replan().map_or("", |replan| replan.reason.as_str());
+            format!(
+                "waiting for {who} to decide how to continue{}: {why}",
+                until(state.waiting.due_ms().unwrap_or_default())
+            )
+        }
+        PlanStatus::Running if kept_plans::is_kept(state) => {
+            let around = state.parent().map_or("", |parent| parent.plan.as_str());
+            format!("its work is done: it ends with the plan around it, `{around}`, which may have it undone")
+        }
+        PlanStatus::Running => match state.cleanup.run() {
+            Some(cleanup) if cleanup.is_stopping() => {
+                let status = cleanup.outcome.status;
+                format!("it ends as {status} once the plans inside it have ended, and its clean-up steps have run")
+            }
+            Some(cleanup) => {
+                let (status, due) = (cleanup.outcome.status, rfc3339(cleanup.due_ms));
+                format!("it ends as {status} once its clean-up steps have run, at {due} at the latest")
+            }
+            None => explain_running(state),
+        },
+        PlanStatus::Completed
+        | PlanStatus::Partial
+        | PlanStatus::Failed
+        | PlanStatus::Cancelled
+        | PlanStatus::Rejected => {
+            let reason = state.ended().map(|ended| ended.reason.as_str()).filter(|reason| !reason.is_empty());
+            format!("it has ended as {}{}", state.status, reason.map(|r| format!(": {r}")).unwrap_or_default())
         }
     }
+}
 
-    fn status_at(&self, i: StepIndex) -> StepStatus {
-        self.steps[i].status()
-    }
+fn explain_running(state: &PlanState) -> String {
+    let of = |status: StepStatus| state.steps.iter().filter(|step| step.status() == status).count();
+    let words = [
+        (StepStatus::Running, "running"),
+        (StepStatus::Queued, "waiting for a worker"),
+        (StepStatus::Ready, "ready for dispatch"),
+        (StepStatus::Retrying, "waiting to go on"),
+        (StepStatus::Waiting, "waiting for a time, an event or a callback"),
+        (StepStatus::AwaitingApproval, "waiting for a person"),
+        (StepStatus::Pending, "waiting for other steps"),
+        (StepStatus::Blocked, "blocked"),
+    ];
+    let counted = words.map(|(status, word)| (of(status), word));
+    let parts: Vec<String> = counted.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    format!("of {} steps, {}", state.counts.total, parts.join(", "))
+}
 
-    fn explain_plan(&self, now_ms: u64) -> String {
-        let until = |ms: u64| {
-            if ms > 0 { format!(", until {} at the latest", rfc3339(ms)) } else { String::new() }
-        };
-        if let Some(proposed) = self.proposed() {
-            let (until, what) = (until(proposed.due_ms), proposed.proposal.summary.as_str());
-            let colon = if what.is_empty() { "" } else { ": " };
-            return format!("a person must agree to a revision{until}{colon}{what}");
-        }
-        if let Some(asked) = self.question() {
-            return format!("a person must answer `{}`{}: {}", asked.id, until(asked.due_ms), asked.question.question);
-        }
-        match self.status {
-            PlanStatus::Planning => {
-                format!("a planner has been working for {}", elapsed(self.created_ms(), now_ms))
-            }
-            PlanStatus::AwaitingApproval if matches!(self.waiting, Waiting::Hook { .. }) => {
-                "a hook must decide before it runs".into()
-            }
-            PlanStatus::AwaitingApproval => {
-                format!("a person must agree before it runs{}", until(self.waiting.due_ms().unwrap_or_default()))
-            }
-            PlanStatus::Paused if self.start_due_ms().is_some() => {
-                format!("the plan starts at {}", rfc3339(self.start_due_ms().unwrap_or_default()))
-            }
-            PlanStatus::Paused => "the plan is paused: no step starts, running steps may finish".into(),
-            PlanStatus::Replanning => {
-                let who = if self.waiting.is_for_person() { "a person" } else { "a planner" };
-                let why = self.waiting.replan().map_or("", |replan| replan.reason.as_str());
-                format!(
-                    "waiting for {who} to decide how to continue{}: {why}",
-                    until(self.waiting.due_ms().unwrap_or_default())
-                )
-            }
-            PlanStatus::Running if self.is_kept() => {
-                let around = self.parent().map_or("", |parent| parent.plan.as_str());
-                format!("its work is done: it ends with the plan around it, `{around}`, which may have it undone")
-            }
-            PlanStatus::Running => match self.cleanup.run() {
-                Some(cleanup) if cleanup.is_stopping() => {
-                    let status = cleanup.outcome.status;
-                    format!("it ends as {status} once the plans inside it have ended, and its clean-up steps have run")
-                }
-                Some(cleanup) => {
-                    let (status, due) = (cleanup.outcome.status, rfc3339(cleanup.due_ms));
-                    format!("it ends as {status} once its clean-up steps have run, at {due} at the latest")
-                }
-                None => self.explain_running(),
-            },
-            PlanStatus::Completed
-            | PlanStatus::Partial
-            | PlanStatus::Failed
-            | PlanStatus::Cancelled
-            | PlanStatus::Rejected => {
-                let reason = self.ended().map(|ended| ended.reason.as_str()).filter(|reason| !reason.is_empty());
-                format!("it has ended as {}{}", self.status, reason.map(|r| format!(": {r}")).unwrap_or_default())
-            }
+fn explain_step(state: &PlanState, i: StepIndex, now_ms: u64, around: Option<&ExplainContext>) -> StepExplanation {
+    let mut because = Vec::new();
+    let mut root = i;
+    for _ in 0..CAUSES_MAX {
+        because.push(describe_cause(state, root, now_ms));
+        match waits_for(state, root) {
+            Some(next) => root = next,
+            None => break,
         }
     }
+    let step_id = state.plan.step(i).id.clone();
+    let root = remedy::root_cause(state, root, around);
+    because.extend(root.because);
+    StepExplanation { step_id, status: status_at(state, i), because, hint: root.hint }
+}
 
-    fn explain_running(&self) -> String {
-        let of = |status: StepStatus| self.steps.iter().filter(|step| step.status() == status).count();
-        let words = [
-            (StepStatus::Running, "running"),
-            (StepStatus::Queued, "waiting for a worker"),
-            (StepStatus::Ready, "ready for dispatch"),
-            (StepStatus::Retrying, "waiting to go on"),
-            (StepStatus::Waiting, "waiting for a time, an event or a callback"),
-            (StepStatus::AwaitingApproval, "waiting for a person"),
-            (StepStatus::Pending, "waiting for other steps"),
-            (StepStatus::Blocked, "blocked"),
-        ];
-        let counted = words.map(|(status, word)| (of(status), word));
-        let parts: Vec<String> =
-            counted.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-        format!("of {} steps, {}", self.counts.total, parts.join(", "))
+/// The step that this one waits for: a failed one before an open one.
+fn waits_for(state: &PlanState, i: StepIndex) -> Option<StepIndex> {
+    if !matches!(status_at(state, i), StepStatus::Pending | StepStatus::Blocked) {
+        return None;
     }
-
-    fn explain_step(&self, i: StepIndex, now_ms: u64, around: Option<&ExplainContext>) -> StepExplanation {
-        let mut because = Vec::new();
-        let mut root = i;
-        for _ in 0..CAUSES_MAX {
-            because.push(self.describe_cause(root, now_ms));
-            match self.waits_for(root) {
-                Some(next) => root = next,
-                None => break,
-            }
-        }
-        let step_id = self.plan.step(i).id.clone();
-        let root = self.root_cause(root, around);
-        because.extend(root.because);
-        StepExplanation { step_id, status: self.status_at(i), because, hint: root.hint }
+    let dependencies = &state.plan.step(i).dependencies;
+    let all = || dependencies.iter().filter_map(|id| state.graph.find(id.as_str()));
+    if status_at(state, i) == StepStatus::Blocked {
+        return all().find(|d| status_at(state, *d) == StepStatus::Failed);
     }
+    let open = all().filter(|d| !status_at(state, *d).is_final()).min_by_key(|d| rank_of(status_at(state, *d)));
+    open.or_else(|| earlier_phase(state, i))
+}
 
-    /// The step that this one waits for: a failed one before an open one.
-    fn waits_for(&self, i: StepIndex) -> Option<StepIndex> {
-        if !matches!(self.status_at(i), StepStatus::Pending | StepStatus::Blocked) {
-            return None;
-        }
-        let dependencies = &self.plan.step(i).dependencies;
-        let all = || dependencies.iter().filter_map(|id| self.graph.find(id.as_str()));
-        if self.status_at(i) == StepStatus::Blocked {
-            return all().find(|d| self.status_at(*d) == StepStatus::Failed);
-        }
-        let open = all().filter(|d| !self.status_at(*d).is_final()).min_by_key(|d| rank_of(self.status_at(*d)));
-        open.or_else(|| self.earlier_phase(i))
+/// A step of the current phase, for which a step of a later phase waits.
+fn earlier_phase(state: &PlanState, i: StepIndex) -> Option<StepIndex> {
+    if state.is_phase_open(i) {
+        return None;
     }
+    let members = state.graph.members().get(state.phases.current())?;
+    members.iter().copied().filter(|m| !status_at(state, *m).is_final()).min_by_key(|m| rank_of(status_at(state, *m)))
+}
 
-    /// A step of the current phase, for which a step of a later phase waits.
-    fn earlier_phase(&self, i: StepIndex) -> Option<StepIndex> {
-        if self.is_phase_open(i) {
-            return None;
+fn describe_cause(state: &PlanState, i: StepIndex, now_ms: u64) -> String {
+    let (spec, step) = (state.plan.step(i), &state.steps[i]);
+    let id = &spec.id;
+    let due = step.due_ms().map_or_else(|| "its end".into(), rfc3339);
+    match step.status() {
+        StepStatus::Pending
+            if !state.cleanup.is_running() && state.cleanup.undoing().first().is_some_and(|undo| *undo != i) =>
+        {
+            let undo = &state.plan.step(state.cleanup.undoing()[0]).id;
+            format!("`{id}` waits until `{undo}` has taken back what a revision removed")
         }
-        let members = self.graph.members().get(self.phases.current())?;
-        members.iter().copied().filter(|m| !self.status_at(*m).is_final()).min_by_key(|m| rank_of(self.status_at(*m)))
-    }
-
-    fn describe_cause(&self, i: StepIndex, now_ms: u64) -> String {
-        let (spec, step) = (self.plan.step(i), &self.steps[i]);
-        let id = &spec.id;
-        let due = step.due_ms().map_or_else(|| "its end".into(), rfc3339);
-        match step.status() {
-            StepStatus::Pending
-                if !self.cleanup.is_running() && self.cleanup.undoing().first().is_some_and(|undo| *undo != i) =>
-            {
-                let undo = &self.plan.step(self.cleanup.undoing()[0]).id;
-                format!("`{id}` waits until `{undo}` has taken back what a revision removed")
+        StepStatus::Pending if spec.is_cleanup() && !cleanup::is_its_turn(state, i) => {
+            format!("`{id}` is a clean-up step: it begins once the outcome of the plan is known")
+        }
+        StepStatus::Pending if step.dependencies().open() > 0 => {
+            let (open, all) = (step.dependencies().open(), state.graph.waits(i));
+            let more = step.dependencies().missing(state.graph.needed(i, spec.join));
+            dependencies(id.as_str(), more, all, open)
+        }
+        StepStatus::Pending => {
+            let phase =
+                state.plan.definition().phases.get(state.phases.current()).map_or("", |phase| phase.id.as_str());
+            format!("`{id}` waits for phase `{phase}` to end")
+        }
+        StepStatus::Blocked => format!("`{id}` is blocked: {}", step.run().reason()),
+        StepStatus::Ready => format!("`{id}` is ready, {}", why_not_out(state, i)),
+        StepStatus::Queued => {
+            let queue = state.queue(i).map_or("", |queue| queue.as_str());
+            let since = elapsed(step.queued_ms(), now_ms);
+            format!("attempt {} of `{id}` is in the queue `{queue}` for {since}, until {due}", step.attempt())
+        }
+        StepStatus::Running if spec.kind == StepKind::Plan => {
+            let plan = sub_plan::sub_plan_id(state, i);
+            format!("`{id}` waits for its own plan `{plan}`, until {due}")
+        }
+        StepStatus::Running => {
+            let worker = step.worker().as_ref().map_or("", |worker| worker.as_str());
+            let since = elapsed(step.started_ms(), now_ms);
+            format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt())
+        }
+        StepStatus::Retrying => describe_retrying(state, i, &due),
+        StepStatus::Waiting if step.run().awaits_callback() => {
+            format!("the agent of `{id}` accepted attempt {} and reports by callback, until {due}", step.attempt())
+        }
+        StepStatus::Waiting => match wait::awaited_event(state, i) {
+            Some((event, key)) => format!("`{id}` waits for {}, until {due}", named_event(event, key)),
+            None => format!("`{id}` waits until {due}"),
+        },
+        StepStatus::AwaitingApproval if step.run().awaits_hook() && step.due_ms().is_some() => {
+            format!("a hook holds `{id}`, until {due}: {}", step.run().reason())
+        }
+        StepStatus::AwaitingApproval if step.run().awaits_hook() => format!("a hook must decide about `{id}`"),
+        StepStatus::AwaitingApproval => match step.run().question() {
+            Some(question) => format!("a person must answer `{id}`, until {due}: {question}"),
+            None => {
+                let what = step.run().reason();
+                let colon = if what.is_empty() { "" } else { ": " };
+                format!("a person must agree to `{id}`, until {due}{colon}{what}")
             }
-            StepStatus::Pending if spec.is_cleanup() && !self.is_its_turn(i) => {
-                format!("`{id}` is a clean-up step: it begins once the outcome of the plan is known")
-            }
-            StepStatus::Pending if step.dependencies().open() > 0 => {
-                let (open, all) = (step.dependencies().open(), self.graph.waits(i));
-                let more = step.dependencies().missing(self.graph.needed(i, spec.join));
-                dependencies(id.as_str(), more, all, open)
-            }
-            StepStatus::Pending => {
-                let phase =
-                    self.plan.definition().phases.get(self.phases.current()).map_or("", |phase| phase.id.as_str());
-                format!("`{id}` waits for phase `{phase}` to end")
-            }
-            StepStatus::Blocked => format!("`{id}` is blocked: {}", step.run().reason()),
-            StepStatus::Ready => format!("`{id}` is ready, {}", self.why_not_out(i)),
-            StepStatus::Queued => {
-                let queue = self.queue(i).map_or("", |queue| queue.as_str());
-                let since = elapsed(step.queued_ms(), now_ms);
-                format!("attempt {} of `{id}` is in the queue `{queue}` for {since}, until {due}", step.attempt())
-            }
-            StepStatus::Running if spec.kind == StepKind::Plan => {
-                let plan = self.sub_plan_id(i);
-                format!("`{id}` waits for its own plan `{plan}`, until {due}")
-            }
-            StepStatus::Running => {
-                let worker = step.worker().as_ref().map_or("", |worker| worker.as_str());
-                let since = elapsed(step.started_ms(), now_ms);
-                format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt())
-            }
-            StepStatus::Retrying => self.describe_retrying(i, &due),
-            StepStatus::Waiting if step.run().awaits_callback() => {
-                format!("the agent of `{id}` accepted attempt {} and reports by callback, until {due}", step.attempt())
-            }
-            StepStatus::Waiting => match self.awaited_event(i) {
-                Some((event, key)) => format!("`{id}` waits for {}, until {due}", named_event(event, key)),
-                None => format!("`{id}` waits until {due}"),
-            },
-            StepStatus::AwaitingApproval if step.run().awaits_hook() && step.due_ms().is_some() => {
-                format!("a hook holds `{id}`, until {due}: {}", step.run().reason())
-            }
-            StepStatus::AwaitingApproval if step.run().awaits_hook() => format!("a hook must decide about `{id}`"),
-            StepStatus::AwaitingApproval => match step.run().question() {
-                Some(question) => format!("a person must answer `{id}`, until {due}: {question}"),
-                None => {
-                    let what = step.run().reason();
-                    let colon = if what.is_empty() { "" } else { ": " };
-                    format!("a person must agree to `{id}`, until {due}{colon}{what}")
-                }
-            },
-            StepStatus::Failed => format!("`{id}` failed{}", because_of(step.failure())),
-            StepStatus::Completed | StepStatus::Skipped | StepStatus::Cancelled | StepStatus::Revised => {
-                format!("`{id}` is {}", step.status())
-            }
+        },
+        StepStatus::Failed => format!("`{id}` failed{}", because_of(step.failure())),
+        StepStatus::Completed | StepStatus::Skipped | StepStatus::Cancelled | StepStatus::Revised => {
+            format!("`{id}` is {}", step.status())
         }
     }
+}
 
-    /// - `due`: when the wait ends.
-    fn describe_retrying(&self, i: StepIndex, due: &str) -> String {
-        let step = &self.steps[i];
-        let id = &self.plan.step(i).id;
-        let why = because_of(step.failure());
-        if step.run().awaits_plan() {
-            format!("a call of `{id}` waits for its plan `{}`, until {due}", self.sub_plan_id(i))
-        } else if step.run().needs().is_some() {
-            format!("a call of `{id}` waits for room in the budget, until {due}: {}", step.run().reason())
-        } else if step.iterations().current() > 1 && step.failures() == 0 {
-            format!("iteration {} of `{id}` begins at {due}", step.iterations().current())
-        } else if step.told_to_wait().is_some() {
-            format!("`{id}` was told to wait until {due}, and uses no retry{why}")
+/// - `due`: when the wait ends.
+fn describe_retrying(state: &PlanState, i: StepIndex, due: &str) -> String {
+    let step = &state.steps[i];
+    let id = &state.plan.step(i).id;
+    let why = because_of(step.failure());
+    if step.run().awaits_plan() {
+        format!("a call of `{id}` waits for its plan `{}`, until {due}", sub_plan::sub_plan_id(state, i))
+    } else if step.run().needs().is_some() {
+        format!("a call of `{id}` waits for room in the budget, until {due}: {}", step.run().reason())
+    } else if step.iterations().current() > 1 && step.failures() == 0 {
+        format!("iteration {} of `{id}` begins at {due}", step.iterations().current())
+    } else if step.told_to_wait().is_some() {
+        format!("`{id}` was told to wait until {due}, and uses no retry{why}")
+    } else {
+        format!("`{id}` is tried again at {due}, because attempt {} failed{why}", step.attempt())
+    }
+}
+
+fn why_not_out(state: &PlanState, i: StepIndex) -> String {
+    if state.status != PlanStatus::Running {
+        return format!("but the plan is {}", state.status);
+    }
+    if state.places_taken() >= state.width() {
+        return format!(
+            "but {} steps are in flight and the plan runs {} concurrently",
+            state.places_taken(),
+            state.width()
+        );
+    }
+    if let Some(first) = state.first_in_turn().filter(|first| *first != i) {
+        let id = &state.plan.step(first).id;
+        let why = if cleanup::undoes_removed(state, first) {
+            "undoes what was removed"
         } else {
-            format!("`{id}` is tried again at {due}, because attempt {} failed{why}", step.attempt())
-        }
-    }
-
-    fn why_not_out(&self, i: StepIndex) -> String {
-        if self.status != PlanStatus::Running {
-            return format!("but the plan is {}", self.status);
-        }
-        if self.places_taken() >= self.width() {
-            return format!(
-                "but {} steps are in flight and the plan runs {} concurrently",
-                self.places_taken(),
-                self.width()
-            );
-        }
-        if let Some(first) = self.first_in_turn().filter(|first| *first != i) {
-            let id = &self.plan.step(first).id;
-            let why =
-                if self.undoes_removed(first) { "undoes what was removed" } else { "stands before it in the list" };
-            return format!("but the plan is sequential, and `{id}`, which {why}, has not ended");
-        }
-        if !self.is_free(i) {
-            let resource = self.plan.step(i).resource.as_deref().unwrap_or_default();
-            return format!("but another step holds the resource `{resource}`");
-        }
-        let Some(queue) = self.queue(i).filter(|queue| !queue.as_str().is_empty()) else {
-            return "and waits for its turn among the steps of the plan".into();
+            "stands before it in the list"
         };
-        format!("and waits for the queue `{queue}` to have room")
+        return format!("but the plan is sequential, and `{id}`, which {why}, has not ended");
     }
+    if !state.is_free(i) {
+        let resource = state.plan.step(i).resource.as_deref().unwrap_or_default();
+        return format!("but another step holds the resource `{resource}`");
+    }
+    let Some(queue) = state.queue(i).filter(|queue| !queue.as_str().is_empty()) else {
+        return "and waits for its turn among the steps of the plan".into();
+    };
+    format!("and waits for the queue `{queue}` to have room")
 }
 
 /// The end of a sentence that gives a failure as the reason.

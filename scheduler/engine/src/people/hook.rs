@@ -13,12 +13,14 @@ use goalmill_common::json_limits;
 use goalmill_common::revision::{Proposal, RevisionStrategy};
 use serde_json::json;
 
+use crate::attempt::failure;
 use crate::attempt::report::Spent;
 use crate::decide::Turn;
-use crate::graph::StepIndex;
+use crate::graph::{StepIndex, unlock};
 use crate::people::waiting::Reviser;
-use crate::revise::{resolve, towards};
-use crate::{PlanState, Rejection};
+use crate::render::payloads;
+use crate::revise::{propose, record, resolve, towards};
+use crate::{PlanState, Rejection, attempt, calls, people, submit};
 
 /// The failure of what a hook refuses.
 const HOOK_REFUSED: &str = "HOOK_REFUSED";
@@ -87,209 +89,212 @@ impl HookRuling {
     }
 }
 
-impl Turn<'_> {
-    /// Asks the hooks about the whole plan, if any of them decides at the point. Returns whether the plan waits.
-    pub(crate) fn ask_plan_hooks(&mut self, point: HookPoint) -> bool {
-        if !self.context.hooks.contains(point) {
-            return false;
-        }
-        let asked = self.hook_question(point, None);
-        self.emit_plan(PlanEvent::HookAsked(asked));
-        true
+/// Asks the hooks about the whole plan, if any of them decides at the point. Returns whether the plan waits.
+pub(crate) fn ask_plan_hooks(turn: &mut Turn<'_>, point: HookPoint) -> bool {
+    if !turn.context.hooks.contains(point) {
+        return false;
     }
+    let asked = hook_question(turn, point, None);
+    turn.emit_plan(PlanEvent::HookAsked(asked));
+    true
+}
 
-    /// Asks the hooks before a step becomes ready. Returns whether the step waits.
-    pub(crate) fn ask_hooks_before(&mut self, i: StepIndex) -> bool {
-        if !self.context.hooks.contains(HookPoint::OnStepStart) || self.state.runs_inline(i) {
-            return false;
-        }
-        if self.state.steps[i].decisions().may_start() {
-            return false;
-        }
-        // The hooks see the inputs.
-        if let Err(why) = self.expressions(i).inputs() {
-            self.put_off(i, why);
-            return true;
-        }
-        let asked = self.hook_question(HookPoint::OnStepStart, None);
-        self.emit_step(i, StepEvent::HookAsked(asked));
-        true
+/// Asks the hooks before a step becomes ready. Returns whether the step waits.
+pub(crate) fn ask_hooks_before(turn: &mut Turn<'_>, i: StepIndex) -> bool {
+    if !turn.context.hooks.contains(HookPoint::OnStepStart) || turn.state.runs_inline(i) {
+        return false;
     }
-
-    /// Asks the hooks about the outputs of a step: of an attempt, the cache, the engine or a sub-plan. Returns them if
-    /// there is no hook to ask.
-    pub(crate) fn ask_hooks_after(&mut self, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
-        if !self.context.hooks.contains(HookPoint::OnStepComplete) {
-            return Some(completed);
-        }
-        let asked = self.hook_question(HookPoint::OnStepComplete, Some(Box::new(completed)));
-        self.emit_step(i, StepEvent::HookAsked(asked));
-        None
+    if turn.state.steps[i].decisions().may_start() {
+        return false;
     }
-
-    #[expect(clippy::unnecessary_box_returns, reason = "events hold it boxed")]
-    fn hook_question(&self, point: HookPoint, completed: Option<Box<StepCompleted>>) -> Box<HookAsked> {
-        let id = format!("{}:{}", self.state.id(), self.state.seq + 1);
-        Box::new(HookAsked { id, point, completed })
+    // The hooks see the inputs.
+    if let Err(why) = turn.expressions(i).inputs() {
+        payloads::put_off(turn, i, why);
+        return true;
     }
+    let asked = hook_question(turn, HookPoint::OnStepStart, None);
+    turn.emit_step(i, StepEvent::HookAsked(asked));
+    true
+}
 
-    /// Handles the answer of the hooks of a point; refused if nothing waits for it any more.
-    pub(crate) fn hook_answered(&mut self, answer: HookAnswer) -> Result<(), Rejection> {
-        if !answer.ruling.fits(answer.point) {
-            return Err(Rejection::NotDue);
-        }
-        match answer.point {
-            HookPoint::OnPlanGenerated | HookPoint::OnPlanApproved => {
-                let waits = self.state.waiting.hook().is_some_and(|asked| asked.id == answer.id);
-                if !waits {
-                    return Err(Rejection::NotDue);
-                }
-                self.decide_about_plan(answer);
+/// Asks the hooks about the outputs of a step: of an attempt, the cache, the engine or a sub-plan. Returns them if
+/// there is no hook to ask.
+pub(crate) fn ask_hooks_after(turn: &mut Turn<'_>, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
+    if !turn.context.hooks.contains(HookPoint::OnStepComplete) {
+        return Some(completed);
+    }
+    let asked = hook_question(turn, HookPoint::OnStepComplete, Some(Box::new(completed)));
+    turn.emit_step(i, StepEvent::HookAsked(asked));
+    None
+}
+
+#[expect(clippy::unnecessary_box_returns, reason = "events hold it boxed")]
+fn hook_question(turn: &Turn<'_>, point: HookPoint, completed: Option<Box<StepCompleted>>) -> Box<HookAsked> {
+    let id = format!("{}:{}", turn.state.id(), turn.state.seq + 1);
+    Box::new(HookAsked { id, point, completed })
+}
+
+/// Handles the answer of the hooks of a point; refused if nothing waits for it any more.
+pub(crate) fn hook_answered(turn: &mut Turn<'_>, answer: HookAnswer) -> Result<(), Rejection> {
+    if !answer.ruling.fits(answer.point) {
+        return Err(Rejection::NotDue);
+    }
+    match answer.point {
+        HookPoint::OnPlanGenerated | HookPoint::OnPlanApproved => {
+            let waits = turn.state.waiting.hook().is_some_and(|asked| asked.id == answer.id);
+            if !waits {
+                return Err(Rejection::NotDue);
             }
-            HookPoint::OnStepStart | HookPoint::OnStepComplete => {
-                let step = answer.step.clone().ok_or(Rejection::NotDue)?;
-                let i = self.find(&step)?;
-                let asked = self.state.steps[i].run().hooks().filter(|asked| asked.id == answer.id).cloned();
-                let asked = asked.ok_or(Rejection::NotDue)?;
-                match asked.completed {
-                    Some(completed) => self.decide_about_outputs(i, *completed, answer),
-                    None => self.decide_about_start(i, answer),
-                }
-                self.propagate();
-            }
-            HookPoint::OnRevisionNeeded => self.decide_about_revision(answer)?,
+            decide_about_plan(turn, answer);
         }
-        Ok(())
+        HookPoint::OnStepStart | HookPoint::OnStepComplete => {
+            let step = answer.step.clone().ok_or(Rejection::NotDue)?;
+            let i = turn.find(&step)?;
+            let asked = turn.state.steps[i].run().hooks().filter(|asked| asked.id == answer.id).cloned();
+            let asked = asked.ok_or(Rejection::NotDue)?;
+            match asked.completed {
+                Some(completed) => decide_about_outputs(turn, i, *completed, answer),
+                None => decide_about_start(turn, i, answer),
+            }
+            unlock::propagate(turn);
+        }
+        HookPoint::OnRevisionNeeded => decide_about_revision(turn, answer)?,
     }
+    Ok(())
+}
 
-    fn decide_about_plan(&mut self, mut answer: HookAnswer) {
-        let mut issues = Vec::new();
-        if let HookRuling::ChangePlan(planned) = &answer.ruling {
-            let changes = towards(self.state, &planned.plan);
-            match resolve(self.state, &changes, &self.context.limits, None) {
-                Ok(_) if changes.is_empty() => answer.ruling = HookRuling::Allow,
-                Ok(delta) => {
-                    let provenance = json!({"hook": answer.hook, "question": answer.id, "reason": answer.reason});
-                    let proposal = Proposal {
-                        summary: bounded(&answer.reason),
-                        planner: format!("hook:{}", answer.hook),
-                        provenance: Some(Json::from_value(&provenance)),
-                        routes: planned.routes.clone(),
-                        ..Proposal::new(RevisionStrategy::Edit, changes)
-                    };
-                    self.apply_revision(proposal, delta, "");
-                }
-                Err(found) => {
-                    issues = found;
-                    answer.ruling = HookRuling::Refuse;
-                    answer.reason = "the changed plan is not valid".into();
-                }
+fn decide_about_plan(turn: &mut Turn<'_>, mut answer: HookAnswer) {
+    let mut issues = Vec::new();
+    if let HookRuling::ChangePlan(planned) = &answer.ruling {
+        let changes = towards(turn.state, &planned.plan);
+        match resolve(turn.state, &changes, &turn.context.limits, None) {
+            Ok(_) if changes.is_empty() => answer.ruling = HookRuling::Allow,
+            Ok(delta) => {
+                let provenance = json!({"hook": answer.hook, "question": answer.id, "reason": answer.reason});
+                let proposal = Proposal {
+                    summary: bounded(&answer.reason),
+                    planner: format!("hook:{}", answer.hook),
+                    provenance: Some(Json::from_value(&provenance)),
+                    routes: planned.routes.clone(),
+                    ..Proposal::new(RevisionStrategy::Edit, changes)
+                };
+                record::apply_revision(turn, proposal, delta, "");
             }
-        }
-        let decided = HookDecided { issues, ..recorded(&answer, 0) };
-        self.emit_plan(PlanEvent::HookDecided(Box::new(decided)));
-        match (answer.point, answer.ruling) {
-            (HookPoint::OnPlanApproved, HookRuling::Approve) => self.approve(ruling_text(&answer.hook, &answer.reason)),
-            (HookPoint::OnPlanApproved, HookRuling::Refuse) => self.reject(ruling_text(&answer.hook, &answer.reason)),
-            // A person decides.
-            (HookPoint::OnPlanApproved, _) => {}
-            (_, HookRuling::Refuse) => self.fail_plan(refused(&answer.hook, &answer.reason)),
-            (_, _) => {
-                if !self.request_approval() {
-                    self.start_steps();
-                }
+            Err(found) => {
+                issues = found;
+                answer.ruling = HookRuling::Refuse;
+                answer.reason = "the changed plan is not valid".into();
             }
         }
     }
-
-    fn decide_about_start(&mut self, i: StepIndex, mut answer: HookAnswer) {
-        if let HookRuling::ChangeInputs(inputs) = &answer.ruling
-            && let Some(why) = self.input_issue(inputs)
-        {
-            answer.ruling = HookRuling::Refuse;
-            answer.reason = format!("the changed inputs cannot be used: {why}");
+    let decided = HookDecided { issues, ..recorded(&answer, 0) };
+    turn.emit_plan(PlanEvent::HookDecided(Box::new(decided)));
+    match (answer.point, answer.ruling) {
+        (HookPoint::OnPlanApproved, HookRuling::Approve) => {
+            people::approve(turn, ruling_text(&answer.hook, &answer.reason));
         }
-        let due_ms = if let HookRuling::Hold(wait_ms) = answer.ruling {
-            self.after(wait_ms.clamp(1, self.context.limits.approval_ms_max))
-        } else {
-            0
-        };
-        self.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, due_ms))));
-        if answer.ruling == HookRuling::Refuse {
-            self.give_up(i, refused(&answer.hook, &answer.reason), Spent::default());
-        } else {
-            // A step that is held stays so.
-            self.try_unlock(i);
+        (HookPoint::OnPlanApproved, HookRuling::Refuse) => {
+            people::reject(turn, ruling_text(&answer.hook, &answer.reason));
         }
-    }
-
-    fn decide_about_outputs(&mut self, i: StepIndex, completed: StepCompleted, answer: HookAnswer) {
-        self.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, 0))));
-        let spent = Spent::from_completed(&completed);
-        let failure = if let HookRuling::Fail(failure) = answer.ruling {
-            failure
-        } else if answer.ruling == HookRuling::Refuse {
-            refused(&answer.hook, &answer.reason)
-        } else if self.state.runs_inline(i) {
-            // The engine begins and completes an inline step in one event.
-            return self.emit_next(i, StepEvent::Completed(Box::new(completed)));
-        } else {
-            return self.complete_checked(i, completed);
-        };
-        if self.state.runs_in_engine(i) {
-            // What the engine runs gives the same again; a sub-plan has done its own retries.
-            self.give_up(i, failure.with_unknown_outcome(), spent);
-        } else {
-            self.refuse_outputs(i, failure, spent);
+        // A person decides.
+        (HookPoint::OnPlanApproved, _) => {}
+        (_, HookRuling::Refuse) => failure::fail_plan(turn, refused(&answer.hook, &answer.reason)),
+        (_, _) => {
+            if !submit::request_approval(turn) {
+                submit::start_steps(turn);
+            }
         }
-    }
-
-    fn decide_about_revision(&mut self, answer: HookAnswer) -> Result<(), Rejection> {
-        let is_open = self.state.waiting.reviser() == Some(&Reviser::Planner) && self.state.revising.hook.is_none();
-        if !is_open {
-            return Err(Rejection::NotDue);
-        }
-        self.emit_plan(PlanEvent::HookDecided(Box::new(recorded(&answer, 0))));
-        if answer.ruling == HookRuling::Refuse {
-            return self.revised(crate::PlanAnswer::Failed {
-                reason: ruling_text(&answer.hook, &answer.reason),
-                issues: Vec::new(),
-                provenance: None,
-            });
-        }
-        Ok(())
-    }
-
-    /// Asks about a held step again.
-    pub(crate) fn ask_hooks_again(&mut self, i: StepIndex) {
-        if !self.ask_hooks_before(i) {
-            // No hook decides any more.
-            self.approve_step(i, "no hook decides about steps any more".into());
-        }
-    }
-
-    fn input_issue(&self, inputs: &Json) -> Option<String> {
-        let (bytes, most) = (inputs.text().len(), self.context.limits.payload_bytes_max);
-        if bytes > most {
-            return Some(format!("they have {bytes} bytes, more than `payload_bytes_max` ({most})"));
-        }
-        if !inputs.text().trim_start().starts_with('{') {
-            return Some("they are not an object".into());
-        }
-        json_limits::check_json(inputs, self.context.limits.nesting_max).err().map(|wrong| wrong.to_string())
     }
 }
 
-impl PlanState {
-    /// The number of the event that asked for the current replan.
-    pub fn replan_seq(&self) -> u64 {
-        self.revising.replan_seq
+fn decide_about_start(turn: &mut Turn<'_>, i: StepIndex, mut answer: HookAnswer) {
+    if let HookRuling::ChangeInputs(inputs) = &answer.ruling
+        && let Some(why) = input_issue(turn, inputs)
+    {
+        answer.ruling = HookRuling::Refuse;
+        answer.reason = format!("the changed inputs cannot be used: {why}");
     }
+    let due_ms = if let HookRuling::Hold(wait_ms) = answer.ruling {
+        turn.after(wait_ms.clamp(1, turn.context.limits.approval_ms_max))
+    } else {
+        0
+    };
+    turn.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, due_ms))));
+    if answer.ruling == HookRuling::Refuse {
+        failure::give_up(turn, i, refused(&answer.hook, &answer.reason), Spent::default());
+    } else {
+        // A step that is held stays so.
+        unlock::try_unlock(turn, i);
+    }
+}
 
-    /// What the hooks decided about the current replan.
-    pub fn revision_hook(&self) -> Option<&HookDecided> {
-        self.revising.hook.as_deref()
+fn decide_about_outputs(turn: &mut Turn<'_>, i: StepIndex, completed: StepCompleted, answer: HookAnswer) {
+    turn.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, 0))));
+    let spent = Spent::from_completed(&completed);
+    let failure = if let HookRuling::Fail(failure) = answer.ruling {
+        failure
+    } else if answer.ruling == HookRuling::Refuse {
+        refused(&answer.hook, &answer.reason)
+    } else if turn.state.runs_inline(i) {
+        // The engine begins and completes an inline step in one event.
+        return turn.emit_next(i, StepEvent::Completed(Box::new(completed)));
+    } else {
+        return attempt::complete_checked(turn, i, completed);
+    };
+    if turn.state.runs_in_engine(i) {
+        // What the engine runs gives the same again; a sub-plan has done its own retries.
+        failure::give_up(turn, i, failure.with_unknown_outcome(), spent);
+    } else {
+        calls::refuse_outputs(turn, i, failure, spent);
     }
+}
+
+fn decide_about_revision(turn: &mut Turn<'_>, answer: HookAnswer) -> Result<(), Rejection> {
+    let is_open = turn.state.waiting.reviser() == Some(&Reviser::Planner) && turn.state.revising.hook.is_none();
+    if !is_open {
+        return Err(Rejection::NotDue);
+    }
+    turn.emit_plan(PlanEvent::HookDecided(Box::new(recorded(&answer, 0))));
+    if answer.ruling == HookRuling::Refuse {
+        return propose::revised(
+            turn,
+            crate::PlanAnswer::Failed {
+                reason: ruling_text(&answer.hook, &answer.reason),
+                issues: Vec::new(),
+                provenance: None,
+            },
+        );
+    }
+    Ok(())
+}
+
+/// Asks about a held step again.
+pub(crate) fn ask_hooks_again(turn: &mut Turn<'_>, i: StepIndex) {
+    if !ask_hooks_before(turn, i) {
+        // No hook decides any more.
+        people::approve_step(turn, i, "no hook decides about steps any more".into());
+    }
+}
+
+fn input_issue(turn: &Turn<'_>, inputs: &Json) -> Option<String> {
+    let (bytes, most) = (inputs.text().len(), turn.context.limits.payload_bytes_max);
+    if bytes > most {
+        return Some(format!("they have {bytes} bytes, more than `payload_bytes_max` ({most})"));
+    }
+    if !inputs.text().trim_start().starts_with('{') {
+        return Some("they are not an object".into());
+    }
+    json_limits::check_json(inputs, turn.context.limits.nesting_max).err().map(|wrong| wrong.to_string())
+}
+
+/// The number of the event that asked for the current replan.
+pub fn replan_seq(state: &PlanState) -> u64 {
+    state.revising.replan_seq
+}
+
+/// What the hooks decided about the current replan.
+pub fn revision_hook(state: &PlanState) -> Option<&HookDecided> {
+    state.revising.hook.as_deref()
 }
 
 fn recorded(answer: &HookAnswer, due_ms: u64) -> HookDecided {

@@ -8,7 +8,8 @@ use goalmill_common::json::Json;
 use serde_json::json;
 
 use crate::graph::StepIndex;
-use crate::{EngineContext, PlanState};
+use crate::revise::replan_context;
+use crate::{EngineContext, PlanState, render};
 
 /// A question to the hooks of a point.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,39 +22,37 @@ pub struct HookQuestion {
     pub data: Json,
 }
 
-impl PlanState {
-    /// The open question to the hooks about the plan, or about a step.
-    pub fn hook_question(&self, step: Option<StepIndex>, context: &EngineContext) -> Option<HookQuestion> {
-        let asked = match step {
-            None => self.waiting.hook()?,
-            Some(i) => self.steps.get(i.as_usize())?.run().hooks()?,
-        };
-        let data = match step {
-            None => json!({
-                "planner": self.origin.planner, "confidence": self.origin.confidence, "plan": self.live_plan(),
-                "goal": self.accepted.goal,
-            }),
-            Some(i) => self.describe_step(i, asked, context),
-        };
-        let step = step.map(|i| self.plan.step(i).id.clone());
-        Some(HookQuestion { id: asked.id.clone(), point: asked.point, step, data: Json::from_value(&data) })
-    }
+/// The open question to the hooks about the plan, or about a step.
+pub fn hook_question(state: &PlanState, step: Option<StepIndex>, context: &EngineContext) -> Option<HookQuestion> {
+    let asked = match step {
+        None => state.waiting.hook()?,
+        Some(i) => state.steps.get(i.as_usize())?.run().hooks()?,
+    };
+    let data = match step {
+        None => json!({
+            "planner": state.origin.planner, "confidence": state.origin.confidence, "plan": replan_context::live_plan(state),
+            "goal": state.accepted.goal,
+        }),
+        Some(i) => describe_step(state, i, asked, context),
+    };
+    let step = step.map(|i| state.plan.step(i).id.clone());
+    Some(HookQuestion { id: asked.id.clone(), point: asked.point, step, data: Json::from_value(&data) })
+}
 
-    fn describe_step(&self, i: StepIndex, asked: &HookAsked, context: &EngineContext) -> serde_json::Value {
-        let (spec, step) = (self.plan.step(i), &self.steps[i]);
-        let inputs = self.inputs_of_attempt(i, &context.limits).ok().map(|inputs| inputs.value());
-        let mut data = json!({
-            "step": spec.id, "description": spec.description, "agent_type": spec.agent_type, "action": spec.action,
-            "attempt": step.attempt(), "inputs": inputs,
-        });
-        if let Some(completed) = &asked.completed {
-            data["outputs"] = completed.outputs.value();
-            let mut usage = Usage { cost: completed.cost, tokens: completed.tokens };
-            step.calls().recorded().iter().for_each(|call| usage.add(call.cost, call.tokens()));
-            data["cost"] = json!(usage.cost);
-            data["tokens"] = json!(usage.tokens);
-            data["cached"] = json!(completed.cache_key.is_some());
-        }
-        data
+fn describe_step(state: &PlanState, i: StepIndex, asked: &HookAsked, context: &EngineContext) -> serde_json::Value {
+    let (spec, step) = (state.plan.step(i), &state.steps[i]);
+    let inputs = render::inputs_of_attempt(state, i, &context.limits).ok().map(|inputs| inputs.value());
+    let mut data = json!({
+        "step": spec.id, "description": spec.description, "agent_type": spec.agent_type, "action": spec.action,
+        "attempt": step.attempt(), "inputs": inputs,
+    });
+    if let Some(completed) = &asked.completed {
+        data["outputs"] = completed.outputs.value();
+        let mut usage = Usage { cost: completed.cost, tokens: completed.tokens };
+        step.calls().recorded().iter().for_each(|call| usage.add(call.cost, call.tokens()));
+        data["cost"] = json!(usage.cost);
+        data["tokens"] = json!(usage.tokens);
+        data["cached"] = json!(completed.cache_key.is_some());
     }
+    data
 }

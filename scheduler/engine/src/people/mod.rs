@@ -21,194 +21,210 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_plan::document::issue;
 use serde_json::json;
 
-use crate::Rejection;
-use crate::attempt::output_check;
 use crate::attempt::report::Spent;
+use crate::attempt::{failure, output_check};
 use crate::decide::{Turn, not_allowed};
-use crate::graph::StepIndex;
+use crate::graph::{StepIndex, unlock};
 use crate::people::waiting::{PLANNER_MS, Waiting};
+use crate::render::payloads;
+use crate::revise::{by_person, record};
+use crate::{Rejection, attempt, calls, criteria, requests, revise, submit};
+pub use hook::{replan_seq, revision_hook};
+pub use hook_question::hook_question;
 
-impl Turn<'_> {
-    /// Approves or rejects the plan, a revision, or continuing without a failed step.
-    pub(crate) fn answer_plan(&mut self, agrees: bool, reason: String) -> Result<(), Rejection> {
-        if let Waiting::Approval { .. } = self.state.waiting {
-            if agrees { self.approve(reason) } else { self.reject(reason) }
-        } else if self.state.proposed().is_some() {
-            if agrees { self.approve_revision(&reason) } else { self.reject_revision(&reason) }
-        } else if self.state.open_decision().is_some() {
-            if !agrees {
-                self.continue_without_revision(reason);
-                return Ok(());
-            }
-            self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
-            self.handle_deferred_failure();
-            if self.state.status == PlanStatus::Running {
-                self.skip_blocked();
-            }
-        } else {
-            return Err(self.refuse_plan("there is nothing to approve or reject"));
-        }
-        Ok(())
-    }
-
-    /// Corrects the goal of a plan that waits for approval.
-    pub(crate) fn correct_goal(&mut self, correction: GoalCorrection, reason: String) -> Result<(), Rejection> {
-        if !matches!(self.state.waiting, Waiting::Approval { .. }) {
-            return Err(self.refuse_plan("its goal can be corrected only while the plan waits for approval"));
-        }
-        let mut changed = GoalChanged::from_goal(&self.state.accepted.goal);
-        changed.read.clone_from(&self.state.goal_read);
-        changed.correct(correction);
-        self.change_goal(GoalChanged { reason, ..changed });
-        Ok(())
-    }
-
-    pub(crate) fn approve_step(&mut self, i: StepIndex, reason: String) {
-        if let Some(call) = self.waiting_call(i) {
-            return self.resume_call(i, call, &json!({"approved": true, "reason": reason}), false, Usage::default());
-        }
-        self.emit_step(i, StepEvent::Approved(Reason::boxed(reason)));
-    }
-
-    /// Rejects the step, or the call that waits for approval: its agent continues without it.
-    pub(crate) fn reject_step(&mut self, i: StepIndex, reason: &str) {
-        if let Some(call) = self.waiting_call(i) {
-            return self.resume_call(i, call, &json!({"approved": false, "reason": reason}), false, Usage::default());
-        }
-        let message = if reason.is_empty() { "it was rejected".into() } else { format!("it was rejected: {reason}") };
-        self.give_up(i, Failure::new(FailureClass::Permanent, "REJECTED", message), Spent::default());
-    }
-
-    pub(crate) fn awaiting_step(&self, step: &StepId) -> Result<StepIndex, Rejection> {
-        let i = self.open_step(step)?;
-        if self.status_of(i) != StepStatus::AwaitingApproval {
-            return Err(self.refuse_step(i, "it does not await approval"));
-        }
-        let hook = self.state.steps[i].run().hooks();
-        if hook.is_some_and(|asked| asked.completed.is_some()) {
-            return Err(self.refuse_step(i, "a hook decides about its outputs"));
-        }
-        if self.state.steps[i].run().question().is_some() {
-            return Err(self.refuse_step(i, "it waits for an answer, not for an approval"));
-        }
-        Ok(i)
-    }
-
-    pub(crate) fn decide_by_default(&mut self, i: StepIndex) {
-        let default = self.state.plan.step(i).approve.unwrap_or_default().default;
-        match default {
-            ApprovalDefault::Approve => self.approve_step(i, "approval timed out".into()),
-            ApprovalDefault::Reject => self.reject_step(i, "approval timed out"),
-        }
-    }
-
-    pub(crate) fn approve(&mut self, reason: String) {
-        self.emit_plan(PlanEvent::Approved(Reason::boxed(reason)));
-        self.start_steps();
-    }
-
-    pub(crate) fn reject(&mut self, reason: String) {
-        let cancelled = self.cancel_steps("the plan was rejected", &reason);
-        self.emit_plan(PlanEvent::Rejected(Box::new(PlanRejected { reason, cancelled })));
-    }
-
-    /// Asks the step's question. Returns whether the step waits for the answer.
-    pub(crate) fn ask_step(&mut self, i: StepIndex) -> bool {
-        let Some(ask) = self.state.plan.step(i).ask.clone() else { return false };
-        if self.state.steps[i].decisions().answer().is_some() {
-            return false;
-        }
-        match self.expressions(i).text(&ask.question) {
-            Ok(question) => {
-                let due_ms = self.after(ask.limit_ms.min(self.context.limits.approval_ms_max));
-                self.emit_step(i, StepEvent::QuestionAsked(Box::new(StepQuestion { question, due_ms })));
-            }
-            Err(why) => self.put_off(i, why),
-        }
-        true
-    }
-
-    pub(crate) fn answer_question(&mut self, name: &str, answer: Json, reason: String) -> Result<(), Rejection> {
-        let of_plan = self.state.waiting.asked().filter(|asked| asked.id == name).cloned();
-        if let Some(asked) = of_plan {
-            self.check_answer(asked.question.schema.as_ref(), &answer)?;
-            self.answer_plan_question(asked.id, answer, false, reason);
+/// Approves or rejects the plan, a revision, or continuing without a failed step.
+pub(crate) fn answer_plan(turn: &mut Turn<'_>, agrees: bool, reason: String) -> Result<(), Rejection> {
+    if let Waiting::Approval { .. } = turn.state.waiting {
+        if agrees { approve(turn, reason) } else { reject(turn, reason) }
+    } else if revise::proposed(turn.state).is_some() {
+        if agrees { by_person::approve_revision(turn, &reason) } else { by_person::reject_revision(turn, &reason) }
+    } else if turn.state.open_decision().is_some() {
+        if !agrees {
+            failure::continue_without_revision(turn, reason);
             return Ok(());
         }
-        if self.judge_by_person(name, &answer, &reason)? {
-            return Ok(());
+        turn.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
+        record::handle_deferred_failure(turn);
+        if turn.state.status == PlanStatus::Running {
+            unlock::skip_blocked(turn);
         }
-        let i = self.state.graph.find(name).filter(|i| self.state.steps[*i].run().question().is_some());
-        let Some(i) = i else {
-            return Err(not_allowed(format!("there is no open question `{name}`")));
-        };
-        if let Some(call) = self.waiting_call(i) {
-            self.check_answer(call.wait.schema.as_ref(), &answer)?;
-            self.resume_call(i, call, &json!({"answer": answer}), false, Usage::default());
-            self.propagate();
-            return Ok(());
-        }
-        let ask = self.state.plan.step(i).ask.clone().expect("only a step with a question asks one");
-        self.check_answer(ask.schema.as_ref(), &answer)?;
-        self.answer_step(i, answer, false, reason);
-        self.propagate();
-        Ok(())
+    } else {
+        return Err(requests::refuse_plan(turn, "there is nothing to approve or reject"));
     }
+    Ok(())
+}
 
-    pub(crate) fn check_answer(&self, schema: Option<&Json>, answer: &Json) -> Result<(), Rejection> {
-        let Some(detail) = self.answer_issue(schema, answer) else { return Ok(()) };
-        let issues = vec![issue("INVALID_ANSWER", "/answer", detail, "answer as the question's `schema` says")];
-        Err(Rejection::Invalid { reason: "the answer does not fit the question".into(), issues })
+/// Corrects the goal of a plan that waits for approval.
+pub(crate) fn correct_goal(turn: &mut Turn<'_>, correction: GoalCorrection, reason: String) -> Result<(), Rejection> {
+    if !matches!(turn.state.waiting, Waiting::Approval { .. }) {
+        return Err(requests::refuse_plan(turn, "its goal can be corrected only while the plan waits for approval"));
     }
+    let mut changed = GoalChanged::from_goal(&turn.state.accepted.goal);
+    changed.read.clone_from(&turn.state.goal_read);
+    changed.correct(correction);
+    submit::change_goal(turn, GoalChanged { reason, ..changed });
+    Ok(())
+}
 
-    /// Returns why an answer does not fit the question with this schema.
-    pub(crate) fn answer_issue(&self, schema: Option<&Json>, answer: &Json) -> Option<String> {
-        let (bytes, most) = (answer.text().len(), self.context.limits.payload_bytes_max);
-        if bytes > most {
-            return Some(format!("it has {bytes} bytes, more than `payload_bytes_max` ({most})"));
-        }
-        if let Err(wrong) = json_limits::check_json(answer, self.context.limits.nesting_max) {
-            return Some(wrong.to_string());
-        }
-        output_check::schema_mismatch(schema?, answer).map(|why| why.to_string())
+pub(crate) fn approve_step(turn: &mut Turn<'_>, i: StepIndex, reason: String) {
+    if let Some(call) = calls::waiting_call(turn, i) {
+        return calls::resume_call(
+            turn,
+            i,
+            call,
+            &json!({"approved": true, "reason": reason}),
+            false,
+            Usage::default(),
+        );
     }
+    turn.emit_step(i, StepEvent::Approved(Reason::boxed(reason)));
+}
 
-    /// Continues the step with the answer, as its outputs or as one of its inputs.
-    fn answer_step(&mut self, i: StepIndex, answer: Json, by_default: bool, reason: String) {
-        let ask = self.state.plan.step(i).ask.as_ref();
-        let is_result = ask.is_none_or(|ask| ask.into.is_none());
-        let answered = StepAnswered { answer: answer.clone(), by_default, reason };
-        self.emit_step(i, StepEvent::Answered(Box::new(answered)));
-        if !is_result {
-            return self.try_unlock(i);
-        }
-        self.complete_with(i, answer);
+/// Rejects the step, or the call that waits for approval: its agent continues without it.
+pub(crate) fn reject_step(turn: &mut Turn<'_>, i: StepIndex, reason: &str) {
+    if let Some(call) = calls::waiting_call(turn, i) {
+        return calls::resume_call(
+            turn,
+            i,
+            call,
+            &json!({"approved": false, "reason": reason}),
+            false,
+            Usage::default(),
+        );
     }
+    let message = if reason.is_empty() { "it was rejected".into() } else { format!("it was rejected: {reason}") };
+    failure::give_up(turn, i, Failure::new(FailureClass::Permanent, "REJECTED", message), Spent::default());
+}
 
-    fn answer_plan_question(&mut self, id: String, answer: Json, by_default: bool, reason: String) {
-        let due_ms = self.after(PLANNER_MS);
-        let answered = QuestionAnswered { id, answer, by_default, reason, due_ms };
-        self.emit_plan(PlanEvent::QuestionAnswered(Box::new(answered)));
+pub(crate) fn awaiting_step(turn: &Turn<'_>, step: &StepId) -> Result<StepIndex, Rejection> {
+    let i = requests::open_step(turn, step)?;
+    if turn.status_of(i) != StepStatus::AwaitingApproval {
+        return Err(requests::refuse_step(turn, i, "it does not await approval"));
     }
+    let hook = turn.state.steps[i].run().hooks();
+    if hook.is_some_and(|asked| asked.completed.is_some()) {
+        return Err(requests::refuse_step(turn, i, "a hook decides about its outputs"));
+    }
+    if turn.state.steps[i].run().question().is_some() {
+        return Err(requests::refuse_step(turn, i, "it waits for an answer, not for an approval"));
+    }
+    Ok(i)
+}
 
-    /// Applies the default of a step's question that was not answered in time.
-    pub(crate) fn answer_step_by_default(&mut self, i: StepIndex) {
-        let default = self.state.plan.step(i).ask.as_ref().and_then(|ask| ask.default.clone());
-        match default {
-            Some(answer) => self.answer_step(i, answer, true, "nobody answered in time".into()),
-            None => {
-                let failure = Failure::new(FailureClass::Timeout, "NO_ANSWER", "nobody answered in time");
-                self.give_up(i, failure, Spent::default());
-            }
+pub(crate) fn decide_by_default(turn: &mut Turn<'_>, i: StepIndex) {
+    let default = turn.state.plan.step(i).approve.unwrap_or_default().default;
+    match default {
+        ApprovalDefault::Approve => approve_step(turn, i, "approval timed out".into()),
+        ApprovalDefault::Reject => reject_step(turn, i, "approval timed out"),
+    }
+}
+
+pub(crate) fn approve(turn: &mut Turn<'_>, reason: String) {
+    turn.emit_plan(PlanEvent::Approved(Reason::boxed(reason)));
+    submit::start_steps(turn);
+}
+
+pub(crate) fn reject(turn: &mut Turn<'_>, reason: String) {
+    let cancelled = failure::cancel_steps(turn, "the plan was rejected", &reason);
+    turn.emit_plan(PlanEvent::Rejected(Box::new(PlanRejected { reason, cancelled })));
+}
+
+/// Asks the step's question. Returns whether the step waits for the answer.
+pub(crate) fn ask_step(turn: &mut Turn<'_>, i: StepIndex) -> bool {
+    let Some(ask) = turn.state.plan.step(i).ask.clone() else { return false };
+    if turn.state.steps[i].decisions().answer().is_some() {
+        return false;
+    }
+    match turn.expressions(i).text(&ask.question) {
+        Ok(question) => {
+            let due_ms = turn.after(ask.limit_ms.min(turn.context.limits.approval_ms_max));
+            turn.emit_step(i, StepEvent::QuestionAsked(Box::new(StepQuestion { question, due_ms })));
+        }
+        Err(why) => payloads::put_off(turn, i, why),
+    }
+    true
+}
+
+pub(crate) fn answer_question(turn: &mut Turn<'_>, name: &str, answer: Json, reason: String) -> Result<(), Rejection> {
+    let of_plan = turn.state.waiting.asked().filter(|asked| asked.id == name).cloned();
+    if let Some(asked) = of_plan {
+        check_answer(turn, asked.question.schema.as_ref(), &answer)?;
+        answer_plan_question(turn, asked.id, answer, false, reason);
+        return Ok(());
+    }
+    if criteria::judge_by_person(turn, name, &answer, &reason)? {
+        return Ok(());
+    }
+    let i = turn.state.graph.find(name).filter(|i| turn.state.steps[*i].run().question().is_some());
+    let Some(i) = i else {
+        return Err(not_allowed(format!("there is no open question `{name}`")));
+    };
+    if let Some(call) = calls::waiting_call(turn, i) {
+        check_answer(turn, call.wait.schema.as_ref(), &answer)?;
+        calls::resume_call(turn, i, call, &json!({"answer": answer}), false, Usage::default());
+        unlock::propagate(turn);
+        return Ok(());
+    }
+    let ask = turn.state.plan.step(i).ask.clone().expect("only a step with a question asks one");
+    check_answer(turn, ask.schema.as_ref(), &answer)?;
+    answer_step(turn, i, answer, false, reason);
+    unlock::propagate(turn);
+    Ok(())
+}
+
+pub(crate) fn check_answer(turn: &Turn<'_>, schema: Option<&Json>, answer: &Json) -> Result<(), Rejection> {
+    let Some(detail) = answer_issue(turn, schema, answer) else { return Ok(()) };
+    let issues = vec![issue("INVALID_ANSWER", "/answer", detail, "answer as the question's `schema` says")];
+    Err(Rejection::Invalid { reason: "the answer does not fit the question".into(), issues })
+}
+
+/// Returns why an answer does not fit the question with this schema.
+pub(crate) fn answer_issue(turn: &Turn<'_>, schema: Option<&Json>, answer: &Json) -> Option<String> {
+    let (bytes, most) = (answer.text().len(), turn.context.limits.payload_bytes_max);
+    if bytes > most {
+        return Some(format!("it has {bytes} bytes, more than `payload_bytes_max` ({most})"));
+    }
+    if let Err(wrong) = json_limits::check_json(answer, turn.context.limits.nesting_max) {
+        return Some(wrong.to_string());
+    }
+    output_check::schema_mismatch(schema?, answer).map(|why| why.to_string())
+}
+
+/// Continues the step with the answer, as its outputs or as one of its inputs.
+fn answer_step(turn: &mut Turn<'_>, i: StepIndex, answer: Json, by_default: bool, reason: String) {
+    let ask = turn.state.plan.step(i).ask.as_ref();
+    let is_result = ask.is_none_or(|ask| ask.into.is_none());
+    let answered = StepAnswered { answer: answer.clone(), by_default, reason };
+    turn.emit_step(i, StepEvent::Answered(Box::new(answered)));
+    if !is_result {
+        return unlock::try_unlock(turn, i);
+    }
+    attempt::complete_with(turn, i, answer);
+}
+
+fn answer_plan_question(turn: &mut Turn<'_>, id: String, answer: Json, by_default: bool, reason: String) {
+    let due_ms = turn.after(PLANNER_MS);
+    let answered = QuestionAnswered { id, answer, by_default, reason, due_ms };
+    turn.emit_plan(PlanEvent::QuestionAnswered(Box::new(answered)));
+}
+
+/// Applies the default of a step's question that was not answered in time.
+pub(crate) fn answer_step_by_default(turn: &mut Turn<'_>, i: StepIndex) {
+    let default = turn.state.plan.step(i).ask.as_ref().and_then(|ask| ask.default.clone());
+    match default {
+        Some(answer) => answer_step(turn, i, answer, true, "nobody answered in time".into()),
+        None => {
+            let failure = Failure::new(FailureClass::Timeout, "NO_ANSWER", "nobody answered in time");
+            failure::give_up(turn, i, failure, Spent::default());
         }
     }
+}
 
-    /// Applies the default of a planner's question that was not answered in time.
-    pub(crate) fn answer_plan_by_default(&mut self) {
-        let Some(asked) = self.state.waiting.asked().cloned() else { return };
-        match asked.question.default {
-            Some(answer) => self.answer_plan_question(asked.id, answer, true, "nobody answered in time".into()),
-            None => self.continue_without_revision("nobody answered in time".into()),
-        }
+/// Applies the default of a planner's question that was not answered in time.
+pub(crate) fn answer_plan_by_default(turn: &mut Turn<'_>) {
+    let Some(asked) = turn.state.waiting.asked().cloned() else { return };
+    match asked.question.default {
+        Some(answer) => answer_plan_question(turn, asked.id, answer, true, "nobody answered in time".into()),
+        None => failure::continue_without_revision(turn, "nobody answered in time".into()),
     }
 }

@@ -17,6 +17,7 @@ use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PA
 use serde_json::{Map, Value, json};
 
 use crate::cleanup::cleanup_state::CleanupRun;
+use crate::cleanup::done_work;
 use crate::cleanup::done_work::{DoneWork, Sent};
 use crate::graph::StepIndex;
 use crate::state::{PlanState, StepState};
@@ -49,11 +50,9 @@ pub(crate) struct StepExpressions<'s> {
     limits: &'s Limits,
 }
 
-impl PlanState {
-    /// The inputs of the last attempt of a step.
-    pub(crate) fn inputs_of_attempt(&self, i: StepIndex, limits: &Limits) -> Result<Json, Unrendered> {
-        StepExpressions::new(self, i, self.steps[i].queued_ms(), limits).inputs()
-    }
+/// The inputs of the last attempt of a step.
+pub(crate) fn inputs_of_attempt(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<Json, Unrendered> {
+    StepExpressions::new(state, i, state.steps[i].queued_ms(), limits).inputs()
 }
 
 impl<'s> StepExpressions<'s> {
@@ -73,7 +72,7 @@ impl<'s> StepExpressions<'s> {
         if let Some(inputs) = state.steps[i].decisions().inputs() {
             return Ok(inputs.clone());
         }
-        let undone = (reader != i).then(|| state.work_to_undo(reader)).flatten().map(|(_, work)| work);
+        let undone = (reader != i).then(|| done_work::work_to_undo(state, reader)).flatten().map(|(_, work)| work);
         let inputs = undone.and_then(|work| work.inputs.as_ref()).unwrap_or(&state.plan.step(i).inputs);
         let bytes = inputs.text().len();
         if bytes > limits.payload_bytes_max {
@@ -236,7 +235,7 @@ impl<'s> StepExpressions<'s> {
         if spec.repeat.is_some() {
             let iteration = undone.map_or_else(|| step.iterations().current(), |work| work.iteration);
             let previous = match undone {
-                Some(_) => state.outputs_of_iteration(i, iteration - 1),
+                Some(_) => done_work::outputs_of_iteration(state, i, iteration - 1),
                 None => step.iterations().previous(),
             };
             let outputs = previous.map_or_else(|| json!({}), Json::value);
@@ -250,8 +249,8 @@ impl<'s> StepExpressions<'s> {
         if spec.undoes_map() {
             return Ok(names);
         }
-        if let Some(target) = state.undone_step(i) {
-            names.push(("outputs", state.undone_outputs(i).cloned().unwrap_or_default()));
+        if let Some(target) = done_work::undone_step(state, i) {
+            names.push(("outputs", done_work::undone_outputs(state, i).cloned().unwrap_or_default()));
             names.push(("inputs", Self { i: target, ..self }.inputs_for(i)?));
         }
         Ok(names)

@@ -12,22 +12,23 @@ use goalmill_common::status::{Counts, StepStatus};
 use super::Delta;
 use super::delta::phase_of;
 use super::draft::is_other_work;
-use crate::ReplayError;
 use crate::apply::recount_steps;
+use crate::cleanup::done_work;
 use crate::graph::open_dependencies::OpenDependencies;
 use crate::graph::running_plan::RunningPlan;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::people::waiting::{PLANNER_MS, Waiting};
 use crate::state::{PlanState, StepState};
 use crate::transitions::is_changeable;
+use crate::{ReplayError, apply, cleanup, revise};
 
 /// Stages a change of one step for the `plan_revised` or `plan_extended` that follows. Returns whether `event` is such
 /// a change.
 pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEvent) -> Result<bool, ReplayError> {
     let known = |state: &PlanState| {
-        let i = state.step_of(seq, id)?;
+        let i = apply::step_of(state, seq, id)?;
         let status = state.steps[i].status();
-        let is_undone = || matches!(event, StepEvent::Removed(_)) && state.undo_of(i).is_some();
+        let is_undone = || matches!(event, StepEvent::Removed(_)) && cleanup::undo_of(state, i).is_some();
         let fits = is_changeable(status) || status == StepStatus::Completed && is_undone();
         let bad = || ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status };
         if fits { Ok(i) } else { Err(bad()) }
@@ -62,7 +63,7 @@ pub(crate) fn restage(state: &mut PlanState, event: &PlanEvent) -> bool {
 }
 
 /// Applies the staged changes. On an error the state is as before.
-pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevised) -> Result<(), ReplayError> {
+pub(crate) fn fold_revision(state: &mut PlanState, record: &Record, revised: &PlanRevised) -> Result<(), ReplayError> {
     let seq = record.seq;
     if revised.revision != state.revision + 1 {
         let reason = format!("revision {} follows revision {}", revised.revision, state.revision);
@@ -106,15 +107,15 @@ fn change_steps(state: &mut PlanState, delta: &Delta, time_ms: u64) {
         state.steps[*i].restart();
         state.done.withdraw(*i);
         // The step that it undoes is gone already.
-        if state.undoes_removed(*i) && !state.cleanup.undoing().contains(i) {
+        if cleanup::undoes_removed(state, *i) && !state.cleanup.undoing().contains(i) {
             state.cleanup.undo(vec![*i]);
         }
     }
     for i in delta.skipped.keys() {
         state.steps[*i].pass_over(time_ms);
     }
-    let undoing = state.undos_of(&delta.removed);
-    state.settle_work(|i| delta.removed.contains(&i));
+    let undoing = cleanup::undos_of(state, &delta.removed);
+    done_work::settle_work(state, |i| delta.removed.contains(&i));
     state.cleanup.undo(undoing);
     for i in &delta.removed {
         state.steps[*i].remove(time_ms);
@@ -147,14 +148,14 @@ fn replace_plan(state: &mut PlanState, plan: RunningPlan, graph: PlanGraph, phas
     let before = state.plan.count_steps();
     state.size.replace(before, plan.count_steps().max(before));
     (state.plan, state.graph) = (plan, graph);
-    state.follow_work();
+    done_work::follow_work(state);
     recount(state, phases);
 }
 
 /// Adds staged steps to a streamed plan, or closes it.
 pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExtended) -> Result<(), ReplayError> {
     let staged = state.revising.staged.as_deref().cloned().unwrap_or_default();
-    if !state.is_open() || !staged.modified.is_empty() || !staged.removed.is_empty() {
+    if !revise::is_plan_open(state) || !staged.modified.is_empty() || !staged.removed.is_empty() {
         return Err(ReplayError::TooEarly { seq: record.seq, event: "plan_extended" });
     }
     if !staged.added.is_empty() {
@@ -174,7 +175,7 @@ pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExte
 /// Finds steps that a revision restarts or skips: neither completed nor in flight.
 fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<BTreeSet<StepIndex>, ReplayError> {
     let find = |id: &StepId| {
-        let i = state.step_of(seq, id)?;
+        let i = apply::step_of(state, seq, id)?;
         let status = state.steps[i].status();
         let fits = is_changeable(status) && !status.is_in_flight();
         let bad = || ReplayError::StepMove { seq, event: "plan_revised", step: id.clone(), status };
@@ -215,7 +216,7 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     }
     let mut counts = Counts::default();
     for i in state.indices() {
-        *state.steps[i].dependencies_mut() = state.dependencies_of(i);
+        *state.steps[i].dependencies_mut() = dependencies_of(state, i);
         counts.add(state.steps[i].status());
     }
     state.counts = counts;
@@ -225,32 +226,30 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     recount_steps(state);
 }
 
-impl PlanState {
-    /// Counts the open and the satisfied dependencies of a step.
-    fn dependencies_of(&self, i: StepIndex) -> OpenDependencies {
-        let (mut open, mut met) = (0, 0);
-        let dependencies = &self.plan.step(i).dependencies;
-        let mut once: Vec<StepIndex> = dependencies.iter().filter_map(|id| self.graph.find(id.as_str())).collect();
-        once.sort_unstable();
-        once.dedup();
-        for dependency in once {
-            open += u32::from(!self.steps[dependency].status().is_final());
-            met += u32::from(self.is_met(self.plan.step(i), dependency));
-        }
-        OpenDependencies::new(open, met)
+/// Counts the open and the satisfied dependencies of a step.
+fn dependencies_of(state: &PlanState, i: StepIndex) -> OpenDependencies {
+    let (mut open, mut met) = (0, 0);
+    let dependencies = &state.plan.step(i).dependencies;
+    let mut once: Vec<StepIndex> = dependencies.iter().filter_map(|id| state.graph.find(id.as_str())).collect();
+    once.sort_unstable();
+    once.dedup();
+    for dependency in once {
+        open += u32::from(!state.steps[dependency].status().is_final());
+        met += u32::from(is_met(state, state.plan.step(i), dependency));
     }
+    OpenDependencies::new(open, met)
+}
 
-    /// Whether a dependency has ended in a way that lets the step start.
-    pub(crate) fn is_met(&self, spec: &Step, dependency: StepIndex) -> bool {
-        let (id, status) = (&self.plan.step(dependency).id, self.steps[dependency].status());
-        spec.is_met_by(id, status, self.is_satisfied(dependency))
-    }
+/// Whether a dependency has ended in a way that lets the step start.
+pub(crate) fn is_met(state: &PlanState, spec: &Step, dependency: StepIndex) -> bool {
+    let (id, status) = (&state.plan.step(dependency).id, state.steps[dependency].status());
+    spec.is_met_by(id, status, is_satisfied(state, dependency))
+}
 
-    /// Whether dependents count the step as done, where they say nothing else.
-    fn is_satisfied(&self, i: StepIndex) -> bool {
-        let run = self.steps[i].run();
-        run.status() == StepStatus::Completed || run.cause().is_some_and(SkipCause::satisfies)
-    }
+/// Whether dependents count the step as done, where they say nothing else.
+fn is_satisfied(state: &PlanState, i: StepIndex) -> bool {
+    let run = state.steps[i].run();
+    run.status() == StepStatus::Completed || run.cause().is_some_and(SkipCause::satisfies)
 }
 
 /// Whether a person made the revision, asked for it, agreed to it, or answered the question that it follows from.

@@ -5,34 +5,30 @@ use goalmill_common::revision::Trigger;
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::{Turn, not_allowed};
-use crate::{PlanAnswer, PlanState, Rejection};
+use crate::revise::{propose, trigger};
+use crate::{PlanAnswer, PlanState, Rejection, revise};
 
-impl Turn<'_> {
-    /// Applies the plan as a revision of what remains, by the plan's revision policy. A plan with no more confidence,
-    /// or one that arrives after a revision, is refused.
-    pub(crate) fn better_plan(&mut self, planned: Planned) -> Result<(), Rejection> {
-        if self.state.status != PlanStatus::Running || self.state.is_done() || self.state.is_open() {
-            return Err(Rejection::NotDue);
-        }
-        if self.state.revision > 0 {
-            return Err(Rejection::StaleRevision { revision: self.state.revision });
-        }
-        let before = self.state.origin.confidence;
-        // NaN is no better.
-        if planned.confidence.partial_cmp(&before) != Some(std::cmp::Ordering::Greater) {
-            let reason =
-                format!("its confidence is {:.2}, and that of the running plan {before:.2}", planned.confidence);
-            return Err(not_allowed(reason));
-        }
-        let reason = format!("planner `{}` answered with more confidence", planned.planner);
-        self.replan(Trigger::BetterPlan, None, reason);
-        if self.state.has_better_plan() { self.revised(PlanAnswer::Plan(Box::new(planned))) } else { Ok(()) }
+/// Applies the plan as a revision of what remains, by the plan's revision policy. A plan with no more confidence,
+/// or one that arrives after a revision, is refused.
+pub(crate) fn take_better_plan(turn: &mut Turn<'_>, planned: Planned) -> Result<(), Rejection> {
+    if turn.state.status != PlanStatus::Running || turn.state.is_done() || revise::is_plan_open(turn.state) {
+        return Err(Rejection::NotDue);
     }
+    if turn.state.revision > 0 {
+        return Err(Rejection::StaleRevision { revision: turn.state.revision });
+    }
+    let before = turn.state.origin.confidence;
+    // NaN is no better.
+    if planned.confidence.partial_cmp(&before) != Some(std::cmp::Ordering::Greater) {
+        let reason = format!("its confidence is {:.2}, and that of the running plan {before:.2}", planned.confidence);
+        return Err(not_allowed(reason));
+    }
+    let reason = format!("planner `{}` answered with more confidence", planned.planner);
+    trigger::replan(turn, Trigger::BetterPlan, None, reason);
+    if has_better_plan(turn.state) { propose::revised(turn, PlanAnswer::Plan(Box::new(planned))) } else { Ok(()) }
 }
 
-impl PlanState {
-    /// Whether the current replan is about a better plan: no planner is asked, and it is optional.
-    pub(crate) fn has_better_plan(&self) -> bool {
-        self.waiting.is_for(Trigger::BetterPlan)
-    }
+/// Whether the current replan is about a better plan: no planner is asked, and it is optional.
+pub(crate) fn has_better_plan(state: &PlanState) -> bool {
+    state.waiting.is_for(Trigger::BetterPlan)
 }

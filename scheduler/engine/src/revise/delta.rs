@@ -17,9 +17,9 @@ use goalmill_plan::validate::{Rules, validate_plan, validate_plan_by};
 use serde_json::{Map, Value, json};
 
 use super::draft::RevisionDraft;
-use crate::PlanState;
 use crate::budget::plan_size::steps_written;
 use crate::graph::StepIndex;
+use crate::{PlanState, revise, sub_plan};
 
 /// The effect of a revision on each step: as it is resolved, and again as the log's events tell it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,7 +67,7 @@ pub(crate) fn resolve(
     }
     delta.pull_back(state);
     delta.restore_definitions(state);
-    let valid = validate(state, &delta, &limits.inside(state.depth()), rules)?;
+    let valid = validate(state, &delta, &limits.inside(sub_plan::depth(state)), rules)?;
     delta.take_dependencies(valid.plan());
     delta.warnings = valid.warnings().to_vec();
     Ok(delta)
@@ -117,7 +117,7 @@ impl Delta {
                 place(id).is_some_and(|d| {
                     let is_skipped = self.skipped.contains_key(&d);
                     is_skipped && spec.is_met_by(id, StepStatus::Skipped, true)
-                        || !is_skipped && !reopened(id) && state.is_met(spec, d)
+                        || !is_skipped && !reopened(id) && revise::apply::is_met(state, spec, d)
                 })
             };
             let next: Vec<StepIndex> = state

@@ -18,9 +18,9 @@ use serde_json::{Map, Value};
 use super::Delta;
 use super::inner_plan::into_plan;
 use super::rewrite::redirect;
-use crate::PlanState;
 use crate::graph::StepIndex;
 use crate::transitions::is_changeable;
+use crate::{PlanState, cleanup, sub_plan};
 
 /// The steps that a revision changes.
 pub(super) struct RevisionDraft<'a> {
@@ -88,8 +88,8 @@ impl<'a> RevisionDraft<'a> {
             self.refuse("STEP_FINAL", detail, format!("skip `{id}` instead"));
         }
         let is_lost = |i: &StepIndex| {
-            let is_done = state.steps[*i].status() == StepStatus::Completed && state.needs_undo(*i);
-            is_done && state.undo_of(*i).is_none_or(|undo| removed.contains(&undo))
+            let is_done = state.steps[*i].status() == StepStatus::Completed && cleanup::needs_undo(state, *i);
+            is_done && cleanup::undo_of(state, *i).is_none_or(|undo| removed.contains(&undo))
         };
         for i in removed.iter().copied().filter(is_lost) {
             let id = &state.plan.step(i).id;
@@ -127,7 +127,7 @@ impl<'a> RevisionDraft<'a> {
             return None;
         };
         let status = state.steps[i].status();
-        let is_undone = removes && status == StepStatus::Completed && state.undo_of(i).is_some();
+        let is_undone = removes && status == StepStatus::Completed && cleanup::undo_of(state, i).is_some();
         if !is_changeable(status) && !is_undone {
             let hint = if removes {
                 "add a new step instead; only a completed step with `undo` can be removed"
@@ -222,8 +222,8 @@ impl<'a> RevisionDraft<'a> {
         let id = &self.state.plan.step(i).id;
         self.delta.removed.insert(i);
         self.add_line(format!("- {id}"));
-        let Some(undo) = self.state.undo_of(i) else { return };
-        if self.state.needs_undo(i) {
+        let Some(undo) = cleanup::undo_of(self.state, i) else { return };
+        if cleanup::needs_undo(self.state, i) {
             self.add_line(format!("undo {id}"));
         } else {
             self.delta.removed.insert(undo);
@@ -296,7 +296,7 @@ impl<'a> RevisionDraft<'a> {
 
     fn decompose(&mut self, id: &StepId, plan: Option<&Plan>) {
         let Some(i) = self.find(id) else { return };
-        if self.state.depth() >= self.limits.depth_max {
+        if sub_plan::depth(self.state) >= self.limits.depth_max {
             let detail = format!("the plan of step `{id}` would be nested deeper than `depth_max`");
             return self.refuse("PLAN_TOO_DEEP", detail, "add the smaller steps to this plan");
         }

@@ -11,6 +11,7 @@ use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::StepStatus;
 
 use crate::graph::StepIndex;
+use crate::revise::replan_context;
 use crate::{PlanState, Rejection};
 
 /// Returns the submission of a plan that continues from `state`, which may be the fold of any prefix of a log.
@@ -33,12 +34,12 @@ pub fn fork(
     }
     // What was taken out is undone, too, and what followed from it stayed as it was.
     let is_there = |i: &StepIndex| state.steps[*i].status() != StepStatus::Revised;
-    let mut again: BTreeSet<StepIndex> = state.indices().filter(|i| is_there(i) && now.was_undone(*i)).collect();
+    let mut again: BTreeSet<StepIndex> = state.indices().filter(|i| is_there(i) && was_undone(now, *i)).collect();
     if let Some(id) = step {
         let i = state.graph.find(id.as_str()).filter(is_there);
         again.insert(i.ok_or_else(|| Rejection::UnknownStep { step: id.clone() })?);
     }
-    let again = state.with_descendants(again);
+    let again = with_descendants(state, again);
     let is_kept = |i: &StepIndex| !again.contains(i) && !state.plan.step(*i).is_cleanup();
     let kept = state.indices().filter(is_kept).filter_map(|i| {
         let at = &state.steps[i];
@@ -59,7 +60,7 @@ pub fn fork(
         replan: None,
     };
     let planned = Planned {
-        plan: state.live_plan(),
+        plan: replan_context::live_plan(state),
         planner: state.origin.planner.clone(),
         confidence: state.origin.confidence,
         provenance: None,
@@ -72,34 +73,32 @@ pub fn fork(
     Ok(Submit { fork: Some(Box::new(fork)), ..Submit::new(goal, Some(planned), submission, source) })
 }
 
-impl PlanState {
-    /// Whether this is the replan at the beginning of a fork that only one planner may answer: without an answer there
-    /// is nothing to run.
-    pub(crate) fn is_for_one_planner(&self, replan: &ReplanTriggered) -> bool {
-        let fork = self.origin.fork.as_ref().and_then(|fork| fork.replan.as_ref());
-        let runs_in_engine =
-            self.revision == 0 && replan.trigger == Trigger::UserRequest.as_str() && fork == Some(&replan.reason);
-        runs_in_engine && self.accepted.goal.planning.planner_only
-    }
+/// Whether this is the replan at the beginning of a fork that only one planner may answer: without an answer there
+/// is nothing to run.
+pub(crate) fn is_for_one_planner(state: &PlanState, replan: &ReplanTriggered) -> bool {
+    let fork = state.origin.fork.as_ref().and_then(|fork| fork.replan.as_ref());
+    let runs_in_engine =
+        state.revision == 0 && replan.trigger == Trigger::UserRequest.as_str() && fork == Some(&replan.reason);
+    runs_in_engine && state.accepted.goal.planning.planner_only
+}
 
-    /// Whether what a step did was undone, is undone now, or is to be undone by a clean-up that has begun.
-    pub fn was_step_undone(&self, step: &StepId) -> bool {
-        let is_undone = |i| self.was_undone(i) || self.cleanup.is_running() && !self.graph.undos_of(i).is_empty();
-        self.graph.find(step.as_str()).is_some_and(is_undone)
-    }
+/// Whether what a step did was undone, is undone now, or is to be undone by a clean-up that has begun.
+pub fn was_step_undone(state: &PlanState, step: &StepId) -> bool {
+    let is_undone = |i| was_undone(state, i) || state.cleanup.is_running() && !state.graph.undos_of(i).is_empty();
+    state.graph.find(step.as_str()).is_some_and(is_undone)
+}
 
-    /// Whether what a step did was undone, or was to be.
-    fn was_undone(&self, i: StepIndex) -> bool {
-        let has_begun = |undo: &StepIndex| self.steps[*undo].queued_ms() > 0;
-        self.inner.was_undone(i) || self.graph.undos_of(i).iter().any(has_begun)
-    }
+/// Whether what a step did was undone, or was to be.
+fn was_undone(state: &PlanState, i: StepIndex) -> bool {
+    let has_begun = |undo: &StepIndex| state.steps[*undo].queued_ms() > 0;
+    state.inner.was_undone(i) || state.graph.undos_of(i).iter().any(has_begun)
+}
 
-    /// Steps and all steps that depend on them, directly or indirectly.
-    fn with_descendants(&self, mut all: BTreeSet<StepIndex>) -> BTreeSet<StepIndex> {
-        let mut next: Vec<StepIndex> = all.iter().copied().collect();
-        while let Some(i) = next.pop() {
-            next.extend(self.graph.dependents(i).iter().copied().filter(|d| all.insert(*d)));
-        }
-        all
+/// Steps and all steps that depend on them, directly or indirectly.
+fn with_descendants(state: &PlanState, mut all: BTreeSet<StepIndex>) -> BTreeSet<StepIndex> {
+    let mut next: Vec<StepIndex> = all.iter().copied().collect();
+    while let Some(i) = next.pop() {
+        next.extend(state.graph.dependents(i).iter().copied().filter(|d| all.insert(*d)));
     }
+    all
 }

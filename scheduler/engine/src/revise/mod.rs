@@ -1,24 +1,24 @@
 //! Revisions of a running plan: triggers, proposals, approval, and how they are applied.
 //!
 //! A trigger makes the plan `replanning`, and the shell asks the planners. Their proposal is resolved into the steps it
-//! changes ([`delta`]), validated like a plan, checked against the policies ([`propose`]), and recorded step by step.
-//! The `plan_revised` that follows applies all of it ([`apply`]).
+//! changes (`delta`), validated like a plan, checked against the policies (`propose`), and recorded step by step.
+//! The `plan_revised` that follows applies all of it (`apply`).
 
 pub(crate) mod fork;
 pub(crate) mod replan_context;
 pub(crate) mod streaming;
 
-mod apply;
-mod better_plan;
-mod by_person;
+pub(crate) mod apply;
+pub(crate) mod better_plan;
+pub(crate) mod by_person;
 mod changes_towards;
 mod delta;
 mod draft;
 mod inner_plan;
-mod propose;
-mod record;
+pub(crate) mod propose;
+pub(crate) mod record;
 mod rewrite;
-mod trigger;
+pub(crate) mod trigger;
 mod widen;
 
 use std::collections::BTreeSet;
@@ -33,11 +33,12 @@ use goalmill_plan::validate::Rules;
 
 use crate::PlanState;
 use crate::graph::StepIndex;
-
-pub(crate) use apply::{extend, restage, revise, stage};
+pub(crate) use apply::{extend, fold_revision, restage, stage};
 pub(crate) use changes_towards::towards;
 pub(crate) use delta::{Delta, resolve};
+pub use fork::was_step_undone;
 pub(crate) use inner_plan::{into_items, into_plan};
+pub use replan_context::live_plan;
 pub(crate) use trigger::trigger_of;
 
 /// The revision state of a plan.
@@ -91,51 +92,49 @@ pub fn validate_revision(
     }
 }
 
-impl PlanState {
-    /// The plan's revision policy, or the default one.
-    pub(crate) fn policy(&self) -> RevisionPolicy {
-        self.plan.definition().revision.clone().unwrap_or_default()
-    }
+/// The plan's revision policy, or the default one.
+pub(crate) fn policy(state: &PlanState) -> RevisionPolicy {
+    state.plan.definition().revision.clone().unwrap_or_default()
+}
 
-    /// How many revisions planners may still make.
-    pub(crate) fn revisions_left(&self, revisions_max: u32) -> u32 {
-        let most = self.policy().max.unwrap_or(revisions_max).min(revisions_max);
-        most.saturating_sub(self.revising.by_planners)
-    }
+/// How many revisions planners may still make.
+pub(crate) fn revisions_left(state: &PlanState, revisions_max: u32) -> u32 {
+    let most = policy(state).max.unwrap_or(revisions_max).min(revisions_max);
+    most.saturating_sub(state.revising.by_planners)
+}
 
-    /// The plan's confidence after a revision: minus the cost of the strategy, and a tenth for each revision
-    /// before it. Rounded to four digits, so that sums of tenths compare exactly.
-    pub(crate) fn confidence_after(&self, strategy: RevisionStrategy) -> f64 {
-        let earlier = f64::from(self.revising.by_planners) * goalmill_common::revision::CONFIDENCE_PER_REVISION;
-        let after = self.origin.confidence + strategy.confidence_delta() - earlier;
-        (after.clamp(0.0, 1.0) * 10_000.0).round() / 10_000.0
-    }
+/// The plan's confidence after a revision: minus the cost of the strategy, and a tenth for each revision
+/// before it. Rounded to four digits, so that sums of tenths compare exactly.
+pub(crate) fn confidence_after(state: &PlanState, strategy: RevisionStrategy) -> f64 {
+    let earlier = f64::from(state.revising.by_planners) * goalmill_common::revision::CONFIDENCE_PER_REVISION;
+    let after = state.origin.confidence + strategy.confidence_delta() - earlier;
+    (after.clamp(0.0, 1.0) * 10_000.0).round() / 10_000.0
+}
 
-    /// The confidence of a streamed plan when it is complete, minus what revisions have cost so far.
-    pub(crate) fn confidence_of_whole(&self, said: f64) -> f64 {
-        let said = if said.is_finite() { said.clamp(0.0, 1.0) } else { 0.0 };
-        let first = self.revising.records.first().map_or(self.origin.confidence, |record| record.confidence_before);
-        let after = said - (first - self.origin.confidence);
-        (after.clamp(0.0, 1.0) * 10_000.0).round() / 10_000.0
-    }
+/// The confidence of a streamed plan when it is complete, minus what revisions have cost so far.
+pub(crate) fn confidence_of_whole(state: &PlanState, said: f64) -> f64 {
+    let said = if said.is_finite() { said.clamp(0.0, 1.0) } else { 0.0 };
+    let first = state.revising.records.first().map_or(state.origin.confidence, |record| record.confidence_before);
+    let after = said - (first - state.origin.confidence);
+    (after.clamp(0.0, 1.0) * 10_000.0).round() / 10_000.0
+}
 
-    /// Every revision so far, with all it changed.
-    pub fn revisions(&self) -> &[RevisionRecord] {
-        &self.revising.records
-    }
+/// Every revision so far, with all it changed.
+pub fn revisions(state: &PlanState) -> &[RevisionRecord] {
+    &state.revising.records
+}
 
-    /// The revision that awaits a person's approval.
-    pub fn proposed(&self) -> Option<&RevisionProposed> {
-        self.waiting.proposed()
-    }
+/// The revision that awaits a person's approval.
+pub fn proposed(state: &PlanState) -> Option<&RevisionProposed> {
+    state.waiting.proposed()
+}
 
-    /// A planner's question that awaits a person's answer.
-    pub fn question(&self) -> Option<&QuestionAsked> {
-        self.waiting.asked()
-    }
+/// A planner's question that awaits a person's answer.
+pub fn open_question(state: &PlanState) -> Option<&QuestionAsked> {
+    state.waiting.asked()
+}
 
-    /// Whether the plan is still being written.
-    pub fn is_open(&self) -> bool {
-        self.origin.open_until_ms > 0
-    }
+/// Whether the plan is still being written.
+pub fn is_plan_open(state: &PlanState) -> bool {
+    state.origin.open_until_ms > 0
 }

@@ -7,8 +7,9 @@ use goalmill_common::plan::Plan;
 use goalmill_common::replan_situation::{Situation, StepSituation};
 use goalmill_common::status::StepStatus;
 
-use crate::PlanState;
 use crate::attempt::step_result::StepResult;
+use crate::budget::call_budget;
+use crate::{PlanState, budget, constraints, revise};
 
 /// Describes the plan for a planner that revises it. A function of the state alone; `None` before there is
 /// a plan.
@@ -18,7 +19,7 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
     }
     let accepted = &state.accepted;
     let replan = state.waiting.replan().cloned().unwrap_or_else(ReplanTriggered::default);
-    let (budget, taken) = (state.budget(), state.taken_by_steps());
+    let (budget, taken) = (budget::tighter_budget(state), call_budget::taken_by_steps(state));
     let live = state.plan.steps().zip(&state.steps).filter(|(_, step)| step.status() != StepStatus::Revised);
     let steps = live.map(|(spec, step)| {
         let at = StepSituation {
@@ -31,7 +32,7 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
         };
         (spec.id.clone(), at)
     });
-    let (mut goal, relaxed) = (accepted.goal.clone(), state.relaxed());
+    let (mut goal, relaxed) = (accepted.goal.clone(), constraints::relaxed(state));
     goal.constraints.retain(|name, _| !relaxed.contains(name));
     Some(Situation {
         plan_id: accepted.plan_id.clone(),
@@ -39,7 +40,7 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
         goal,
         relaxed,
         steps: steps.collect(),
-        plan: state.live_plan(),
+        plan: live_plan(state),
         trigger: replan.trigger,
         step: replan.step,
         reason: replan.reason,
@@ -48,9 +49,9 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
         chosen: None,
         options: replan.options,
         confidence: state.origin.confidence,
-        confidence_floor: state.policy().confidence_floor,
+        confidence_floor: revise::policy(state).confidence_floor,
         revisions: state.revising.records.clone(),
-        revisions_left: state.revisions_left(limits.revisions_max),
+        revisions_left: revise::revisions_left(state, limits.revisions_max),
         usage: state.usage,
         left: Budget {
             tokens: budget.tokens.map(|most| most.saturating_sub(taken.tokens)),
@@ -63,21 +64,19 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
     })
 }
 
-impl PlanState {
-    /// The current plan as it is defined, without removed steps and dependencies on them.
-    pub fn live_plan(&self) -> Plan {
-        let mut plan = Plan::clone(self.plan.definition());
-        if self.revising.records.iter().all(|record| record.removed.is_empty()) {
-            return plan;
-        }
-        let gone = |id: &goalmill_common::id::StepId| {
-            let i = self.graph.find(id.as_str());
-            i.is_some_and(|i| self.steps[i].status() == StepStatus::Revised)
-        };
-        plan.steps.retain(|step| !gone(&step.id) && !step.undoes.as_ref().is_some_and(gone));
-        for step in &mut plan.steps {
-            step.dependencies.retain(|id| !gone(id));
-        }
-        plan
+/// The current plan as it is defined, without removed steps and dependencies on them.
+pub fn live_plan(state: &PlanState) -> Plan {
+    let mut plan = Plan::clone(state.plan.definition());
+    if state.revising.records.iter().all(|record| record.removed.is_empty()) {
+        return plan;
     }
+    let gone = |id: &goalmill_common::id::StepId| {
+        let i = state.graph.find(id.as_str());
+        i.is_some_and(|i| state.steps[i].status() == StepStatus::Revised)
+    };
+    plan.steps.retain(|step| !gone(&step.id) && !step.undoes.as_ref().is_some_and(gone));
+    for step in &mut plan.steps {
+        step.dependencies.retain(|id| !gone(id));
+    }
+    plan
 }

@@ -10,59 +10,60 @@ use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, Trigger};
 use goalmill_common::status::PlanStatus;
 
+use crate::attempt::failure;
 use crate::decide::{Turn, not_allowed};
+use crate::graph::unlock;
+use crate::revise::trigger;
 use crate::{Closing, Rejection, revise};
 
-impl Turn<'_> {
-    /// Adds steps to a streamed plan.
-    pub(crate) fn add_steps(&mut self, steps: Vec<Step>) -> Result<(), Rejection> {
-        self.check_streaming()?;
-        let add = |step: &Step| Change::AddStep { step: Box::new(step.clone()), before: Vec::new() };
-        let changes: Vec<Change> = steps.iter().map(add).collect();
-        let delta = revise::resolve(self.state, &changes, &self.context.limits, None).map_err(|issues| {
-            let reason = "the steps do not fit the plan".into();
-            Rejection::Invalid { reason, issues }
-        })?;
-        for step in &delta.added {
-            self.emit_added(StepAdded { step: step.clone() });
-        }
-        let added = delta.added.iter().map(|step| step.id.clone()).collect();
-        self.emit_plan(PlanEvent::Extended(Box::new(PlanExtended { added, open: true, ..PlanExtended::default() })));
-        if self.is_active() {
-            self.unlock_steps();
-        }
-        Ok(())
+/// Adds steps to a streamed plan.
+pub(crate) fn add_steps(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<(), Rejection> {
+    check_streaming(turn)?;
+    let add = |step: &Step| Change::AddStep { step: Box::new(step.clone()), before: Vec::new() };
+    let changes: Vec<Change> = steps.iter().map(add).collect();
+    let delta = revise::resolve(turn.state, &changes, &turn.context.limits, None).map_err(|issues| {
+        let reason = "the steps do not fit the plan".into();
+        Rejection::Invalid { reason, issues }
+    })?;
+    for step in &delta.added {
+        turn.emit_added(StepAdded { step: step.clone() });
     }
+    let added = delta.added.iter().map(|step| step.id.clone()).collect();
+    turn.emit_plan(PlanEvent::Extended(Box::new(PlanExtended { added, open: true, ..PlanExtended::default() })));
+    if turn.is_active() {
+        unlock::unlock_steps(turn);
+    }
+    Ok(())
+}
 
-    pub(crate) fn close(&mut self, closing: Closing) -> Result<(), Rejection> {
-        self.check_streaming()?;
-        match closing {
-            Closing::Whole { confidence, provenance, warnings, routes } => {
-                let confidence = Some(self.state.confidence_of_whole(confidence));
-                let whole = PlanExtended { confidence, provenance, warnings, routes, ..PlanExtended::default() };
-                self.emit_plan(PlanEvent::Extended(Box::new(whole)));
-                if self.is_active() {
-                    self.unlock_steps();
-                }
+pub(crate) fn close_plan(turn: &mut Turn<'_>, closing: Closing) -> Result<(), Rejection> {
+    check_streaming(turn)?;
+    match closing {
+        Closing::Whole { confidence, provenance, warnings, routes } => {
+            let confidence = Some(revise::confidence_of_whole(turn.state, confidence));
+            let whole = PlanExtended { confidence, provenance, warnings, routes, ..PlanExtended::default() };
+            turn.emit_plan(PlanEvent::Extended(Box::new(whole)));
+            if turn.is_active() {
+                unlock::unlock_steps(turn);
             }
-            Closing::Broken { reason, issues, provenance } => self.replan_unfinished(reason, issues, provenance),
         }
-        Ok(())
+        Closing::Broken { reason, issues, provenance } => replan_unfinished(turn, reason, issues, provenance),
     }
+    Ok(())
+}
 
-    /// Closes a streamed plan whose rest is missing, and replans what remains.
-    pub(crate) fn replan_unfinished(&mut self, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {
-        let broken = PlanExtended { warnings: issues, provenance, ..PlanExtended::default() };
-        self.emit_plan(PlanEvent::Extended(Box::new(broken)));
-        if self.state.status == PlanStatus::AwaitingApproval {
-            return self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
-        }
-        self.replan(Trigger::IncompletePlan, None, reason);
+/// Closes a streamed plan whose rest is missing, and replans what remains.
+pub(crate) fn replan_unfinished(turn: &mut Turn<'_>, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {
+    let broken = PlanExtended { warnings: issues, provenance, ..PlanExtended::default() };
+    turn.emit_plan(PlanEvent::Extended(Box::new(broken)));
+    if turn.state.status == PlanStatus::AwaitingApproval {
+        return failure::fail_plan(turn, Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
     }
+    trigger::replan(turn, Trigger::IncompletePlan, None, reason);
+}
 
-    fn check_streaming(&self) -> Result<(), Rejection> {
-        if self.state.is_open() { Ok(()) } else { Err(not_allowed("the plan is already complete")) }
-    }
+fn check_streaming(turn: &Turn<'_>) -> Result<(), Rejection> {
+    if revise::is_plan_open(turn.state) { Ok(()) } else { Err(not_allowed("the plan is already complete")) }
 }
 
 /// The steps of a plan and of the plans inside it.

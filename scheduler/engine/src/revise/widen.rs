@@ -5,8 +5,8 @@ use goalmill_common::problem::Issue;
 use goalmill_plan::document::issue;
 
 use super::Delta;
-use crate::PlanState;
 use crate::graph::StepIndex;
+use crate::{PlanState, budget};
 
 /// Returns what the revision widens: removed approvals, and estimates beyond the budget. Effects of actions are known
 /// to the caller only: see [`goalmill_common::revision::Proposal::widens`].
@@ -43,7 +43,7 @@ fn approvals(state: &PlanState, delta: &Delta) -> Vec<Issue> {
 
 /// Compares the estimates of open steps with the remaining budget.
 fn spend(state: &PlanState, delta: &Delta) -> Vec<Issue> {
-    let budget = state.budget();
+    let budget = budget::tighter_budget(state);
     if budget.cost.is_none() && budget.tokens.is_none() {
         return Vec::new();
     }

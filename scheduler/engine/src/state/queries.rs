@@ -8,11 +8,14 @@ use goalmill_common::id::{AgentType, AttemptToken, DEFAULT_NAMESPACE, Namespace,
 use goalmill_common::plan::{Plan, StepKind, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
+use crate::budget::call_budget;
+use crate::cleanup::done_work;
 use crate::graph::StepIndex;
 use crate::graph::open_dependencies::JoinState;
 use crate::people::waiting::Reviser;
 use crate::state::{StepState, at};
-use crate::{PlanState, TokenKey};
+use crate::sub_plan::kept_plans;
+use crate::{PlanState, TokenKey, budget, cleanup, constraints, delayed_start, revise, wait};
 
 /// The queue of steps that need no worker.
 static NO_QUEUE: LazyLock<AgentType> = LazyLock::new(|| "".into());
@@ -139,7 +142,7 @@ impl PlanState {
             return (0, 0);
         }
         let waiting = self.indices().filter(|i| self.steps[*i].status() == StepStatus::Waiting);
-        waiting.fold((0, 0), |(times, events), i| match self.awaited_event(i) {
+        waiting.fold((0, 0), |(times, events), i| match wait::awaited_event(self, i) {
             Some(_) => (times, events + 1),
             None => (times + 1, events),
         })
@@ -169,7 +172,7 @@ impl PlanState {
         if self.plan.step(i).starts_plan() {
             self.may_start_sub_plan(i)
         } else {
-            self.runs_inline(i) || self.fits_budget(i) && self.fits_reservations(i)
+            self.runs_inline(i) || budget::fits_budget(self, i) && constraints::fits_reservations(self, i)
         }
     }
 
@@ -227,7 +230,7 @@ impl PlanState {
 
     /// Whether this ready `plan` step may start beside the steps in flight.
     pub(crate) fn may_start_sub_plan(&self, i: StepIndex) -> bool {
-        self.is_free(i) && self.fits_budget(i) && self.has_room_for_plan(i)
+        self.is_free(i) && budget::fits_budget(self, i) && call_budget::has_room_for_plan(self, i)
     }
 
     /// Most steps in flight.
@@ -262,7 +265,7 @@ impl PlanState {
         }
         let fallen = self.steps.get(i.as_usize()).is_some_and(|step| step.has_fallen_back());
         let other = spec.fallback.as_ref().filter(|_| fallen).and_then(|fallback| fallback.agent_type.as_ref());
-        Some(other.or_else(|| self.doer(i)).unwrap_or(&spec.agent_type))
+        Some(other.or_else(|| done_work::doer(self, i)).unwrap_or(&spec.agent_type))
     }
 
     /// The token of the step's current attempt.
@@ -278,16 +281,21 @@ impl PlanState {
 
     /// The plan's own timer: deadline, budgeted time, approval limit, planner's limit.
     pub fn plan_due(&self) -> Option<u64> {
-        if self.is_final() || self.is_kept() {
+        if self.is_final() || kept_plans::is_kept(self) {
             return None;
         }
         if let Some(cleanup) = self.cleanup.run() {
             return Some(cleanup.due_ms);
         }
-        let mut due = self.accepted.deadline_ms.min(self.budget_due_ms());
-        for own in [self.waiting.due_ms(), at(self.origin.open_until_ms), self.constraint_due_ms(), self.start_due_ms()]
-            .into_iter()
-            .flatten()
+        let mut due = self.accepted.deadline_ms.min(budget::budget_due_ms(self));
+        for own in [
+            self.waiting.due_ms(),
+            at(self.origin.open_until_ms),
+            constraints::constraint_due_ms(self),
+            delayed_start::start_due_ms(self),
+        ]
+        .into_iter()
+        .flatten()
         {
             due = due.min(own);
         }
@@ -311,7 +319,7 @@ impl PlanState {
     /// Whether every step is final, but for those of the clean-up, or every step of the clean-up.
     pub(crate) fn is_done(&self) -> bool {
         if let Some(cleanup) = self.cleanup.run() {
-            let left = || if cleanup.keeps_undos { self.has_always() } else { self.cleanup.open() > 0 };
+            let left = || if cleanup.keeps_undos { cleanup::has_always(self) } else { self.cleanup.open() > 0 };
             return !cleanup.is_stopping() && cleanup.next_undo().is_none() && !left();
         }
         let done = self.counts.completed + self.counts.failed + self.counts.skipped;
@@ -338,16 +346,16 @@ impl PlanState {
 
     /// Whether a decision left steps for later, as [`crate::Effect::Continue`] says.
     pub(crate) fn is_cut(&self) -> bool {
-        let is_running = self.status == PlanStatus::Running && !self.is_kept();
+        let is_running = self.status == PlanStatus::Running && !kept_plans::is_kept(self);
         let may_start = |(i, step): (usize, &StepState)| {
             let i = StepIndex::new(i);
             step.status() == StepStatus::Pending
-                && self.is_its_turn(i)
+                && cleanup::is_its_turn(self, i)
                 && self.is_phase_open(i)
                 && self.join_state(i) == JoinState::Met
         };
         let runs_inline = self.next_engine_step().is_some_and(|i| self.runs_inline(i));
-        let may_end = self.is_done() && !self.is_open();
+        let may_end = self.is_done() && !revise::is_plan_open(self);
         is_running && (may_end || runs_inline || self.steps.iter().enumerate().any(may_start))
     }
 

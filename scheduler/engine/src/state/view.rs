@@ -14,10 +14,12 @@ use goalmill_common::view::{
 };
 use serde_json::{Map, Value};
 
-use crate::PlanState;
+use crate::budget::model_calls;
 use crate::graph::StepIndex;
 use crate::graph::phases::PhaseState;
+use crate::people::awaited;
 use crate::state::{StepState, at};
+use crate::{PlanState, constraints, criteria, revise, sub_plan, wait};
 
 /// The changing fields of a plan's summary as last written.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +60,7 @@ impl PlanState {
             finished_at: at(self.finished_ms).map(rfc3339),
             execution_seconds: self.execution_seconds(),
             seq: self.seq,
-            waits: self.wait_summary(),
+            waits: awaited::wait_summary(self),
             parent: self.parent().map(|parent| parent.plan.clone()),
             agent_types: self.agent_types(),
             plans_inside: 0,
@@ -94,7 +96,7 @@ impl PlanState {
             strategy: self.plan.definition().strategy,
             failure: self.ended().and_then(|ended| ended.failure.clone()),
             reason: self.ended().map(|ended| ended.reason.clone()).unwrap_or_default(),
-            proposal: self.proposed().map(|proposed| ProposalView {
+            proposal: revise::proposed(self).map(|proposed| ProposalView {
                 revision: proposed.revision,
                 strategy: proposed.proposal.strategy,
                 summary: proposed.proposal.summary.clone(),
@@ -104,12 +106,12 @@ impl PlanState {
                 confidence_after: proposed.confidence_after,
                 due_at: rfc3339(proposed.due_ms),
             }),
-            decision: self.decision_view(),
+            decision: awaited::decision_view(self),
             question: self.question_view(),
-            constraints: self.constraint_views(at(self.finished_ms).unwrap_or(self.updated_ms)),
-            criteria: self.verdicts(),
+            constraints: constraints::constraint_views(self, at(self.finished_ms).unwrap_or(self.updated_ms)),
+            criteria: criteria::verdicts(self),
             forked_from: self.origin.fork.as_ref().map(|fork| fork.plan.clone()),
-            model_calls: self.model_calls(),
+            model_calls: model_calls::count_model_calls(self),
             current_steps: self.steps_in_flight().map(|i| self.plan.step(i).id.clone()).collect(),
             phases: self.phase_views(),
             final_output: self.final_output().filter(|_| include_outputs),
@@ -119,8 +121,8 @@ impl PlanState {
 
     fn question_view(&self) -> Option<QuestionView> {
         let due_at = rfc3339(self.waiting.due_ms().unwrap_or_default());
-        let asked = self.question().map(|asked| (asked.id.clone(), asked.question.clone()));
-        let (id, question) = asked.or_else(|| self.criterion_question())?;
+        let asked = revise::open_question(self).map(|asked| (asked.id.clone(), asked.question.clone()));
+        let (id, question) = asked.or_else(|| criteria::criterion_question(self))?;
         let Question { question, schema, default, .. } = question;
         Some(QuestionView { id, question, schema, default, due_at })
     }
@@ -166,14 +168,14 @@ impl PlanState {
                 default: spec.ask.as_ref().and_then(|ask| ask.default.clone()),
                 due_at: step.due_ms().map(rfc3339).unwrap_or_default(),
             }),
-            decision: self.step_decision_view(StepIndex::new(i)),
-            awaits: self.awaited_event(StepIndex::new(i)).map(|(event, key)| AwaitedEventView {
+            decision: awaited::step_decision_view(self, StepIndex::new(i)),
+            awaits: wait::awaited_event(self, StepIndex::new(i)).map(|(event, key)| AwaitedEventView {
                 event: event.to_owned(),
                 key: key.to_owned(),
                 schema: spec.wait.as_ref().and_then(|wait| wait.schema.clone()),
             }),
             sub_plan: (run.awaits_plan() || (step.attempt() > 0 && spec.kind == StepKind::Plan))
-                .then(|| self.sub_plan_id(StepIndex::new(i))),
+                .then(|| sub_plan::sub_plan_id(self, StepIndex::new(i))),
         }
     }
 
@@ -202,8 +204,8 @@ impl PlanState {
             usage: self.usage,
             results,
             failures: self.failures(),
-            constraints: self.constraint_views(at(self.finished_ms).unwrap_or(self.updated_ms)),
-            criteria: self.verdicts(),
+            constraints: constraints::constraint_views(self, at(self.finished_ms).unwrap_or(self.updated_ms)),
+            criteria: criteria::verdicts(self),
             final_output: self.final_output(),
             execution_seconds: self.execution_seconds(),
         }
@@ -286,7 +288,7 @@ impl PlanState {
             usage: self.usage,
             planned: self.origin.created,
             begun: self.begun_ms > 0,
-            waits: self.wait_summary(),
+            waits: awaited::wait_summary(self),
             seq: self.seq,
         }
     }
@@ -324,7 +326,7 @@ impl PlanState {
         if self.begun_ms > 0 && shown.is_none_or(|shown| !shown.begun) {
             fields.push(("begun", rfc3339(self.begun_ms)));
         }
-        let waits = self.wait_summary();
+        let waits = awaited::wait_summary(self);
         // Without a value, nothing waits any more; a new owner does not know what the last one wrote.
         if shown.is_none_or(|shown| shown.waits != waits) {
             let text = waits.map(|waits| serde_json::to_string(&waits).expect("a wait always has a JSON text"));

@@ -11,10 +11,13 @@ use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
 
+use crate::attempt::failure;
 use crate::budget::plan_size::{count_step, count_steps, counted_bytes, reported_bytes};
 use crate::budget::work_limit::WorkLimit;
+use crate::cleanup::done_work;
 use crate::decide::Turn;
-use crate::{Closing, Command, KeptFate, PlanState, SubPlanEnd};
+use crate::sub_plan::kept_plans;
+use crate::{Closing, Command, KeptFate, PlanState, SubPlanEnd, budget, cleanup, revise, sub_plan};
 
 /// The plans in memory of a shell. The engine only reads them.
 pub trait FamilyPlans {
@@ -73,87 +76,83 @@ pub struct FamilyUse {
     pub work: WorkLimit,
 }
 
-impl Turn<'_> {
-    pub(crate) fn join_family(&mut self, family: FamilyUse) {
-        (self.family, self.work) = (family, family.work);
-    }
+pub(crate) fn join_family(turn: &mut Turn<'_>, family: FamilyUse) {
+    (turn.family, turn.work) = (family, family.work);
+}
 
-    /// Tells the outermost plan how many steps and bytes this one has more.
-    pub(crate) fn report_growth(&mut self) {
-        if self.state.parent().is_none() {
-            return;
-        }
-        let steps = self.state.size.steps().saturating_sub(self.size_before);
-        let bytes = reported_bytes(self.state.kept_bytes()).saturating_sub(reported_bytes(self.bytes_before));
-        if steps > 0 || bytes > 0 {
-            let grown = FamilyGrew { steps, bytes };
-            self.requests.push(FamilyRequest::Grow { plan: self.state.id().clone(), grown });
-        }
+/// Tells the outermost plan how many steps and bytes this one has more.
+pub(crate) fn report_growth(turn: &mut Turn<'_>) {
+    if turn.state.parent().is_none() {
+        return;
     }
-
-    /// Counts the steps and bytes of plans inside this one, which ends when they are too many.
-    pub(crate) fn grow_family(&mut self, grown: FamilyGrew) {
-        self.emit_plan(PlanEvent::FamilyGrew(Box::new(grown)));
-        if let Some(failure) = self.exceeded_outputs() {
-            self.fail_plan(failure);
-        } else if self.state.size.steps_with_family() > self.family_steps_max() {
-            self.fail_plan(self.family_too_large());
-        }
-    }
-
-    /// Says why no plan may start inside this one.
-    pub(crate) fn check_family_room(&self, plan: Option<&Plan>) -> Result<(), Failure> {
-        self.check_family_steps(plan.map_or(0, count_steps))
-    }
-
-    /// Says why the plan of a map's items may not start, before it is made.
-    pub(crate) fn check_room_of_items(&self, item: &Step, items: usize) -> Result<(), Failure> {
-        self.check_family_steps(count_step(item).saturating_mul(items as u64))
-    }
-
-    fn check_family_steps(&self, steps: u64) -> Result<(), Failure> {
-        let steps = self.family.steps.saturating_add(1).saturating_add(steps);
-        if steps > self.family_steps_max() { Err(self.family_too_large()) } else { Ok(()) }
-    }
-
-    /// Says why no plan of so many bytes, with its goal, may start inside this one. Clean-up is not held to it.
-    pub(crate) fn check_family_bytes(&self, bytes: u64) -> Result<(), Failure> {
-        let most = self.context.limits.plan_outputs_bytes_max;
-        let grown = self.state.kept_bytes().saturating_sub(self.bytes_before);
-        let all = self.family.bytes.saturating_add(grown).saturating_add(counted_bytes(bytes));
-        if all <= most as u64 || self.state.cleanup.is_running() {
-            return Ok(());
-        }
-        let message = format!(
-            "with one more plan of {bytes} bytes, the plan and the plans inside it would have more than {most} bytes \
-             of plans and outputs together (`limits.plan_outputs_bytes_max`)"
-        );
-        Err(Failure::new(FailureClass::Permanent, "FAMILY_TOO_LARGE", message))
-    }
-
-    fn family_steps_max(&self) -> u64 {
-        u64::try_from(self.context.limits.family_steps_max).unwrap_or(u64::MAX)
-    }
-
-    fn family_too_large(&self) -> Failure {
-        let most = self.context.limits.family_steps_max;
-        let message = format!(
-            "the plan and the plans inside it would have more than {most} steps together (`limits.family_steps_max`)"
-        );
-        Failure::new(FailureClass::Permanent, "FAMILY_TOO_LARGE", message)
+    let steps = turn.state.size.steps().saturating_sub(turn.size_before);
+    let bytes = reported_bytes(kept_bytes(turn.state)).saturating_sub(reported_bytes(turn.bytes_before));
+    if steps > 0 || bytes > 0 {
+        let grown = FamilyGrew { steps, bytes };
+        turn.requests.push(FamilyRequest::Grow { plan: turn.state.id().clone(), grown });
     }
 }
 
-impl PlanState {
-    /// Bytes that the plan keeps: see [`crate::budget::plan_size::PlanSize::kept_bytes`].
-    pub(crate) fn kept_bytes(&self) -> u64 {
-        self.size.kept_bytes(self.parent().is_some())
+/// Counts the steps and bytes of plans inside this one, which ends when they are too many.
+pub(crate) fn grow_family(turn: &mut Turn<'_>, grown: FamilyGrew) {
+    turn.emit_plan(PlanEvent::FamilyGrew(Box::new(grown)));
+    if let Some(failure) = budget::exceeded_outputs(turn) {
+        failure::fail_plan(turn, failure);
+    } else if turn.state.size.steps_with_family() > family_steps_max(turn) {
+        failure::fail_plan(turn, family_too_large(turn));
     }
+}
 
-    /// The same, and what the plans inside it report.
-    pub(crate) fn total_bytes(&self) -> u64 {
-        self.size.total_bytes(self.parent().is_some())
+/// Says why no plan may start inside this one.
+pub(crate) fn check_family_room(turn: &Turn<'_>, plan: Option<&Plan>) -> Result<(), Failure> {
+    check_family_steps(turn, plan.map_or(0, count_steps))
+}
+
+/// Says why the plan of a map's items may not start, before it is made.
+pub(crate) fn check_room_of_items(turn: &Turn<'_>, item: &Step, items: usize) -> Result<(), Failure> {
+    check_family_steps(turn, count_step(item).saturating_mul(items as u64))
+}
+
+fn check_family_steps(turn: &Turn<'_>, steps: u64) -> Result<(), Failure> {
+    let steps = turn.family.steps.saturating_add(1).saturating_add(steps);
+    if steps > family_steps_max(turn) { Err(family_too_large(turn)) } else { Ok(()) }
+}
+
+/// Says why no plan of so many bytes, with its goal, may start inside this one. Clean-up is not held to it.
+pub(crate) fn check_family_bytes(turn: &Turn<'_>, bytes: u64) -> Result<(), Failure> {
+    let most = turn.context.limits.plan_outputs_bytes_max;
+    let grown = kept_bytes(turn.state).saturating_sub(turn.bytes_before);
+    let all = turn.family.bytes.saturating_add(grown).saturating_add(counted_bytes(bytes));
+    if all <= most as u64 || turn.state.cleanup.is_running() {
+        return Ok(());
     }
+    let message = format!(
+        "with one more plan of {bytes} bytes, the plan and the plans inside it would have more than {most} bytes \
+         of plans and outputs together (`limits.plan_outputs_bytes_max`)"
+    );
+    Err(Failure::new(FailureClass::Permanent, "FAMILY_TOO_LARGE", message))
+}
+
+fn family_steps_max(turn: &Turn<'_>) -> u64 {
+    u64::try_from(turn.context.limits.family_steps_max).unwrap_or(u64::MAX)
+}
+
+fn family_too_large(turn: &Turn<'_>) -> Failure {
+    let most = turn.context.limits.family_steps_max;
+    let message = format!(
+        "the plan and the plans inside it would have more than {most} steps together (`limits.family_steps_max`)"
+    );
+    Failure::new(FailureClass::Permanent, "FAMILY_TOO_LARGE", message)
+}
+
+/// Bytes that the plan keeps: see [`crate::budget::plan_size::PlanSize::kept_bytes`].
+pub(crate) fn kept_bytes(state: &PlanState) -> u64 {
+    state.size.kept_bytes(state.parent().is_some())
+}
+
+/// The same, and what the plans inside it report.
+pub(crate) fn total_bytes(state: &PlanState) -> u64 {
+    state.size.total_bytes(state.parent().is_some())
 }
 
 /// Reports to the step of a sub-plan that it has not run, or runs no more.
@@ -169,12 +168,12 @@ pub(crate) fn report_end(state: &PlanState) -> Option<FamilyRequest> {
         parent,
         SubPlanEnd {
             status: ended.status,
-            outputs: state.sub_plan_outputs(),
+            outputs: sub_plan::sub_plan_outputs(state),
             usage: state.outcome.unreported(state.usage),
-            failure: ended.failure.clone().or_else(|| state.tolerated_failures(ended.status)),
-            items: if state.is_kept() { None } else { state.work_of_items() },
-            not_undone: state.cleanup_not_done(),
-            is_kept: state.is_kept(),
+            failure: ended.failure.clone().or_else(|| failure::tolerated_failures(state, ended.status)),
+            items: if kept_plans::is_kept(state) { None } else { done_work::work_of_items(state) },
+            not_undone: cleanup::cleanup_not_done(state),
+            is_kept: kept_plans::is_kept(state),
         },
     ))
 }
@@ -186,7 +185,7 @@ pub(crate) fn report_to(parent: Parent, end: SubPlanEnd) -> FamilyRequest {
 
 /// Closes a streamed plan after a restart: its planner ran in the scheduler that is gone.
 pub(crate) fn close_stream(state: &PlanState) -> Option<FamilyRequest> {
-    if !state.is_open() {
+    if !revise::is_plan_open(state) {
         return None;
     }
     let reason = "the scheduler that wrote the plan is gone".to_owned();

@@ -20,6 +20,7 @@ use crate::budget::work_limit::WorkLimit;
 use crate::sub_plan::family::{
     FamilyPlans, FamilyRequest, FamilyUse, outermost, report_end, report_stopped, report_to,
 };
+use crate::sub_plan::{family, kept_plans};
 use crate::token::TokenKey;
 use crate::wait::family_events::{event_receivers, find_kept_event, report_event};
 use crate::{Command, Decision, KeptFate, Rejection, SubPlanEnd};
@@ -82,7 +83,7 @@ impl FamilyQueue {
     pub fn family_use<P: FamilyPlans>(&self, plans: &P, key: Option<P::Key>) -> FamilyUse {
         let Some(key) = key else { return FamilyUse::default() };
         let root = plans.plan_state(outermost(plans, key));
-        FamilyUse { steps: root.size.steps_with_family(), bytes: root.total_bytes(), work: self.work }
+        FamilyUse { steps: root.size.steps_with_family(), bytes: family::total_bytes(root), work: self.work }
     }
 
     /// The next command; `None` when the family is settled.
@@ -180,7 +181,7 @@ impl FamilyQueue {
         if state.cleanup.is_running() {
             return None;
         }
-        if state.is_kept() {
+        if kept_plans::is_kept(state) {
             self.requests.extend(report_end(state));
             return None;
         }
@@ -198,7 +199,7 @@ impl FamilyQueue {
     ) -> Option<FamilyCommand<P::Key>> {
         if let Some(key) = plans.find_plan(plan) {
             let command = Command::EndKept(Box::new(fate));
-            return plans.plan_state(key).is_kept().then_some(FamilyCommand::Decide { key, command });
+            return kept_plans::is_kept(plans.plan_state(key)).then_some(FamilyCommand::Decide { key, command });
         }
         if fate != KeptFate::Released {
             let end = SubPlanEnd::new(PlanStatus::Cancelled, Json::empty_object(), Usage::default(), None);

@@ -15,11 +15,16 @@ use goalmill_common::text::shorten;
 use goalmill_expression as expression;
 use serde_json::{Value, json};
 
+use crate::attempt::failure;
 use crate::attempt::report::Spent;
+use crate::cleanup::done_work;
 use crate::cleanup::done_work::items_with_outputs;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::render::{self, RenderedItem, Unrendered};
+use crate::people::hook;
+use crate::render::{self, RenderedItem, Unrendered, payloads};
+use crate::sub_plan::family;
+use crate::{budget, cleanup};
 
 /// Bytes of outputs that the items of a map read together when each of them reads outputs of other steps.
 const ITEM_READS_MAX: usize = 64 << 20;
@@ -29,177 +34,176 @@ const UNDO_ON: [UndoOn; 2] = [UndoOn::Failed, UndoOn::Cancelled];
 /// Characters of a wrong list that an error shows.
 const SHOWN_CHARS: usize = 80;
 
-impl Turn<'_> {
-    /// Puts the plan of its items in the place of a map. Returns whether the step continues as a `plan` step: it does not
-    /// when it waits for payloads, failed, or has no items.
-    pub(crate) fn expand(&mut self, i: StepIndex) -> bool {
-        let Some(map) = self.state.plan.step(i).for_each.clone() else { return true };
-        let plan = match self.plan_of_items(i, &map) {
-            Ok(plan) => plan,
-            Err(why) => {
-                self.put_off(i, why);
-                return false;
-            }
-        };
-        self.forget_payloads(i);
-        if plan.steps.is_empty() {
-            let completed = StepCompleted { outputs: Value::Array(Vec::new()).into(), ..StepCompleted::default() };
-            if let Some(completed) = self.ask_hooks_after(i, completed) {
-                self.emit_next(i, StepEvent::Completed(Box::new(completed)));
-            }
+/// Puts the plan of its items in the place of a map. Returns whether the step continues as a `plan` step: it does not
+/// when it waits for payloads, failed, or has no items.
+pub(crate) fn expand_map(turn: &mut Turn<'_>, i: StepIndex) -> bool {
+    let Some(map) = turn.state.plan.step(i).for_each.clone() else { return true };
+    let plan = match plan_of_items(turn, i, &map) {
+        Ok(plan) => plan,
+        Err(why) => {
+            payloads::put_off(turn, i, why);
             return false;
         }
-        let items = to_u32(plan.steps.iter().filter(|step| !step.is_cleanup()).count());
-        self.emit_step(i, StepEvent::Expanded(Box::new(StepExpanded { items, plan: Box::new(plan) })));
-        if let Some(failure) = self.state.would_exceed_budget(i) {
-            let message = format!("{items} items: {}", failure.message);
-            self.give_up(i, Failure { message, ..failure }, Spent::default());
-            return false;
+    };
+    payloads::forget_payloads(turn, i);
+    if plan.steps.is_empty() {
+        let completed = StepCompleted { outputs: Value::Array(Vec::new()).into(), ..StepCompleted::default() };
+        if let Some(completed) = hook::ask_hooks_after(turn, i, completed) {
+            turn.emit_next(i, StepEvent::Completed(Box::new(completed)));
         }
-        true
+        return false;
     }
+    let items = to_u32(plan.steps.iter().filter(|step| !step.is_cleanup()).count());
+    turn.emit_step(i, StepEvent::Expanded(Box::new(StepExpanded { items, plan: Box::new(plan) })));
+    if let Some(failure) = budget::would_exceed_budget(turn.state, i) {
+        let message = format!("{items} items: {}", failure.message);
+        failure::give_up(turn, i, Failure { message, ..failure }, Spent::default());
+        return false;
+    }
+    true
+}
 
-    fn plan_of_items(&mut self, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
-        let plan = if self.state.plan.step(i).undoes_map() {
-            self.undo_of_items(i, map)?
-        } else {
-            let items = self.expressions(i).for_each(map)?;
-            let groups = self.groups_of(map, &items).map_err(Unrendered::Failed)?;
-            self.items_of(i, map, &groups)?
-        };
-        if !plan.steps.is_empty() {
-            let room = self.check_family_room(Some(&plan));
-            room.and_then(|()| self.check_family_bytes(json_bytes(&plan) as u64)).map_err(Unrendered::Failed)?;
-        }
-        Ok(plan)
+fn plan_of_items(turn: &mut Turn<'_>, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
+    let plan = if turn.state.plan.step(i).undoes_map() {
+        undo_of_items(turn, i, map)?
+    } else {
+        let items = turn.expressions(i).for_each(map)?;
+        let groups = groups_of(turn, map, &items).map_err(Unrendered::Failed)?;
+        items_of(turn, i, map, &groups)?
+    };
+    if !plan.steps.is_empty() {
+        let room = family::check_family_room(turn, Some(&plan));
+        room.and_then(|()| family::check_family_bytes(turn, json_bytes(&plan) as u64)).map_err(Unrendered::Failed)?;
     }
+    Ok(plan)
+}
 
-    /// The plan that undoes what the items of a completed map have done, the last one first.
-    fn undo_of_items(&mut self, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
-        let limits = &self.context.limits;
-        let spec = self.state.plan.step(i);
-        let target = self.state.undone_step(i);
-        let outputs = target.and_then(|target| self.state.steps[target].outputs()).map(Json::value);
-        let (Some(target), Some(Value::Array(outputs))) = (target, outputs) else { return Ok(Plan::default()) };
-        let items = self.state.plan.step(target).plan.as_deref();
-        let done = self.state.items_done(target).map_or_else(|| items_with_outputs(&outputs), <[ItemWork]>::to_vec);
-        let template = Step { undoes: None, ..template(spec, map) };
-        self.check_room_of_items(&template, done.len()).map_err(Unrendered::Failed)?;
-        let mut bytes = ItemBytes::for_items(&[&template], done.len(), limits).map_err(Unrendered::Failed)?;
-        let (mut steps, mut again) = (Vec::new(), BTreeSet::new());
-        for work in done.iter().rev() {
-            let n = to_usize(work.item);
-            let item = items.and_then(|plan| plan.steps.get(n));
-            let output = if work.unknown { None } else { outputs.get(n) }.unwrap_or(&Value::Null);
-            let output = if output.is_null() { &json!({}) } else { output };
-            let done = (item.map(|item| &item.inputs), output);
-            let rendered = self.expressions(i).undo_of_item(n, done)?;
-            bytes.add(&rendered).map_err(Unrendered::Failed)?;
-            // The undo step of one agent is that of the others too.
-            let is_same = item.is_none_or(|item| item.agent_type == template.agent_type);
-            let doer = work.agent_type.as_ref().filter(|_| is_same).unwrap_or(&template.agent_type);
-            steps.push(Step {
-                id: if again.insert(n) { item_id(&spec.id, n) } else { format!("{}:{}", n, steps.len()).into() },
-                agent_type: doer.clone(),
-                inputs: Json::from_value(&expression::literal(&rendered.inputs.value())),
-                when: (!rendered.runs).then(|| "false".to_owned()),
-                ..template.clone()
-            });
-        }
-        let (name, strategy, collect) = (spec.id.to_string(), Strategy::Sequential, Collect::List);
-        self.work.add(bytes.bytes, 0);
-        Ok(Plan { name, strategy, collect, steps, ..Plan::default() })
+/// The plan that undoes what the items of a completed map have done, the last one first.
+fn undo_of_items(turn: &mut Turn<'_>, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
+    let limits = &turn.context.limits;
+    let spec = turn.state.plan.step(i);
+    let target = done_work::undone_step(turn.state, i);
+    let outputs = target.and_then(|target| turn.state.steps[target].outputs()).map(Json::value);
+    let (Some(target), Some(Value::Array(outputs))) = (target, outputs) else { return Ok(Plan::default()) };
+    let items = turn.state.plan.step(target).plan.as_deref();
+    let done =
+        done_work::items_done(turn.state, target).map_or_else(|| items_with_outputs(&outputs), <[ItemWork]>::to_vec);
+    let template = Step { undoes: None, ..template(spec, map) };
+    family::check_room_of_items(turn, &template, done.len()).map_err(Unrendered::Failed)?;
+    let mut bytes = ItemBytes::for_items(&[&template], done.len(), limits).map_err(Unrendered::Failed)?;
+    let (mut steps, mut again) = (Vec::new(), BTreeSet::new());
+    for work in done.iter().rev() {
+        let n = to_usize(work.item);
+        let item = items.and_then(|plan| plan.steps.get(n));
+        let output = if work.unknown { None } else { outputs.get(n) }.unwrap_or(&Value::Null);
+        let output = if output.is_null() { &json!({}) } else { output };
+        let done = (item.map(|item| &item.inputs), output);
+        let rendered = turn.expressions(i).undo_of_item(n, done)?;
+        bytes.add(&rendered).map_err(Unrendered::Failed)?;
+        // The undo step of one agent is that of the others too.
+        let is_same = item.is_none_or(|item| item.agent_type == template.agent_type);
+        let doer = work.agent_type.as_ref().filter(|_| is_same).unwrap_or(&template.agent_type);
+        steps.push(Step {
+            id: if again.insert(n) { item_id(&spec.id, n) } else { format!("{}:{}", n, steps.len()).into() },
+            agent_type: doer.clone(),
+            inputs: Json::from_value(&expression::literal(&rendered.inputs.value())),
+            when: (!rendered.runs).then(|| "false".to_owned()),
+            ..template.clone()
+        });
     }
+    let (name, strategy, collect) = (spec.id.to_string(), Strategy::Sequential, Collect::List);
+    turn.work.add(bytes.bytes, 0);
+    Ok(Plan { name, strategy, collect, steps, ..Plan::default() })
+}
 
-    /// The step that undoes the items of a map.
-    fn undo_template(&self, i: StepIndex) -> Option<&Step> {
-        self.state.undo_of(i).map(|undo| self.state.plan.step(undo)).filter(|undo| undo.undoes_map())
-    }
+/// The step that undoes the items of a map.
+fn undo_template<'s>(turn: &'s Turn<'_>, i: StepIndex) -> Option<&'s Step> {
+    cleanup::undo_of(turn.state, i).map(|undo| turn.state.plan.step(undo)).filter(|undo| undo.undoes_map())
+}
 
-    /// The undo steps of the items of a map, which run when its plan fails or is cancelled.
-    fn undos_of_items(undo: Option<&Step>, items: &[Step]) -> Vec<Step> {
-        let Some(undo) = undo else { return Vec::new() };
-        let of = |item: &Step| {
-            let id = format!("{}:undo", item.id);
-            let id = if id.len() > ID_CHARS_MAX { format!("undo{}", item_number(&item.id)) } else { id };
-            Step { id: id.into(), undoes: Some(item.id.clone()), for_each: None, ..undo.clone() }
-        };
-        items.iter().filter(|item| item.when.is_none()).map(of).collect()
-    }
+/// The undo steps of the items of a map, which run when its plan fails or is cancelled.
+fn undos_of_items(undo: Option<&Step>, items: &[Step]) -> Vec<Step> {
+    let Some(undo) = undo else { return Vec::new() };
+    let of = |item: &Step| {
+        let id = format!("{}:undo", item.id);
+        let id = if id.len() > ID_CHARS_MAX { format!("undo{}", item_number(&item.id)) } else { id };
+        Step { id: id.into(), undoes: Some(item.id.clone()), for_each: None, ..undo.clone() }
+    };
+    items.iter().filter(|item| item.when.is_none()).map(of).collect()
+}
 
-    /// The items, or lists of them, that each get a step.
-    fn groups_of(&self, map: &ForEach, items: &Json) -> Result<Vec<Value>, Failure> {
-        let Value::Array(items) = items.value() else {
-            let shown = shorten(items.text(), SHOWN_CHARS);
-            let message = format!("`for_each` gives {shown}, which is not a list");
-            return Err(Failure::new(FailureClass::Permanent, "FOR_EACH_NOT_A_LIST", message));
-        };
-        let groups: Vec<Value> = match map.batch {
-            None => items,
-            Some(size) => items.chunks(to_usize(size).max(1)).map(|group| Value::Array(group.to_vec())).collect(),
-        };
-        let (most, name) = match map.items_max {
-            Some(most) => (to_usize(most), "items_max"),
-            None => (self.context.limits.items_max, "limits.items_max"),
-        };
-        if groups.len() <= most.min(self.context.limits.steps_max) {
-            return Ok(groups);
-        }
-        let message = format!("`for_each` gives {} items, at most {most} are allowed (`{name}`)", groups.len());
-        Err(Failure::new(FailureClass::Permanent, "TOO_MANY_ITEMS", message))
+/// The items, or lists of them, that each get a step.
+fn groups_of(turn: &Turn<'_>, map: &ForEach, items: &Json) -> Result<Vec<Value>, Failure> {
+    let Value::Array(items) = items.value() else {
+        let shown = shorten(items.text(), SHOWN_CHARS);
+        let message = format!("`for_each` gives {shown}, which is not a list");
+        return Err(Failure::new(FailureClass::Permanent, "FOR_EACH_NOT_A_LIST", message));
+    };
+    let groups: Vec<Value> = match map.batch {
+        None => items,
+        Some(size) => items.chunks(to_usize(size).max(1)).map(|group| Value::Array(group.to_vec())).collect(),
+    };
+    let (most, name) = match map.items_max {
+        Some(most) => (to_usize(most), "items_max"),
+        None => (turn.context.limits.items_max, "limits.items_max"),
+    };
+    if groups.len() <= most.min(turn.context.limits.steps_max) {
+        return Ok(groups);
     }
+    let message = format!("`for_each` gives {} items, at most {most} are allowed (`{name}`)", groups.len());
+    Err(Failure::new(FailureClass::Permanent, "TOO_MANY_ITEMS", message))
+}
 
-    /// The plan with one step for each item. Values are literal in it, so that nothing is rendered twice.
-    fn items_of(&mut self, i: StepIndex, map: &ForEach, items: &[Value]) -> Result<Plan, Unrendered> {
-        let limits = &self.context.limits;
-        let spec = self.state.plan.step(i);
-        let reads = render::bytes_seen(self.state, i, map);
-        if reads.saturating_mul(items.len()) > ITEM_READS_MAX {
-            let message = format!(
-                "each of {} items reads {reads} bytes of outputs of other steps; put what an item needs into its list",
-                items.len()
-            );
-            return Err(Unrendered::Failed(too_large(message)));
-        }
-        let (template, undo) = (template(spec, map), self.undo_template(i));
-        self.check_room_of_items(&template, items.len()).map_err(Unrendered::Failed)?;
-        let copied: Vec<&Step> = std::iter::once(&template).chain(undo).collect();
-        let mut bytes = ItemBytes::for_items(&copied, items.len(), limits).map_err(Unrendered::Failed)?;
-        let mut steps = Vec::with_capacity(items.len());
-        for (n, item) in items.iter().enumerate() {
-            let locals = locals(map, n, item);
-            let rendered = self.expressions(i).item(&locals)?;
-            bytes.add(&rendered).map_err(Unrendered::Failed)?;
-            let ask = template.ask.as_ref().zip(rendered.question);
-            let cache = template.cache.as_ref().zip(rendered.cache_key);
-            steps.push(Step {
-                id: item_id(&spec.id, n),
-                inputs: Json::from_value(&expression::literal(&rendered.inputs.value())),
-                when: (!rendered.runs).then(|| "false".to_owned()),
-                ask: ask.map(|(ask, text)| Question { question: expression::literal_text(&text), ..ask.clone() }),
-                wait: rendered.wait,
-                cache: cache.map(|(cache, key)| Cache { key: expression::literal_text(&key), ..cache.clone() }),
-                ..template.clone()
-            });
-        }
-        let undos = Self::undos_of_items(undo, &steps);
-        steps.extend(undos);
-        let undo_on = self.state.plan.definition().undo_on.as_ref();
-        let undo_on = undo_on.map(|on| if on.is_empty() { Vec::new() } else { UNDO_ON.into() });
-        self.work.add(bytes.bytes, 0);
-        Ok(Plan {
-            name: self.state.plan.step(i).id.to_string(),
-            max_parallel: map.max_parallel,
-            collect: Collect::List,
-            undo_on,
-            failures_max: match map.on_item_failure {
-                OnItemFailure::Fail | OnItemFailure::Continue => None,
-                OnItemFailure::AtMost(most) => Some(most),
-            },
-            steps,
-            ..Plan::default()
-        })
+/// The plan with one step for each item. Values are literal in it, so that nothing is rendered twice.
+fn items_of(turn: &mut Turn<'_>, i: StepIndex, map: &ForEach, items: &[Value]) -> Result<Plan, Unrendered> {
+    let limits = &turn.context.limits;
+    let spec = turn.state.plan.step(i);
+    let reads = render::bytes_seen(turn.state, i, map);
+    if reads.saturating_mul(items.len()) > ITEM_READS_MAX {
+        let message = format!(
+            "each of {} items reads {reads} bytes of outputs of other steps; put what an item needs into its list",
+            items.len()
+        );
+        return Err(Unrendered::Failed(too_large(message)));
     }
+    let (template, undo) = (template(spec, map), undo_template(turn, i));
+    family::check_room_of_items(turn, &template, items.len()).map_err(Unrendered::Failed)?;
+    let copied: Vec<&Step> = std::iter::once(&template).chain(undo).collect();
+    let mut bytes = ItemBytes::for_items(&copied, items.len(), limits).map_err(Unrendered::Failed)?;
+    let mut steps = Vec::with_capacity(items.len());
+    for (n, item) in items.iter().enumerate() {
+        let locals = locals(map, n, item);
+        let rendered = turn.expressions(i).item(&locals)?;
+        bytes.add(&rendered).map_err(Unrendered::Failed)?;
+        let ask = template.ask.as_ref().zip(rendered.question);
+        let cache = template.cache.as_ref().zip(rendered.cache_key);
+        steps.push(Step {
+            id: item_id(&spec.id, n),
+            inputs: Json::from_value(&expression::literal(&rendered.inputs.value())),
+            when: (!rendered.runs).then(|| "false".to_owned()),
+            ask: ask.map(|(ask, text)| Question { question: expression::literal_text(&text), ..ask.clone() }),
+            wait: rendered.wait,
+            cache: cache.map(|(cache, key)| Cache { key: expression::literal_text(&key), ..cache.clone() }),
+            ..template.clone()
+        });
+    }
+    let undos = undos_of_items(undo, &steps);
+    steps.extend(undos);
+    let undo_on = turn.state.plan.definition().undo_on.as_ref();
+    let undo_on = undo_on.map(|on| if on.is_empty() { Vec::new() } else { UNDO_ON.into() });
+    turn.work.add(bytes.bytes, 0);
+    Ok(Plan {
+        name: turn.state.plan.step(i).id.to_string(),
+        max_parallel: map.max_parallel,
+        collect: Collect::List,
+        undo_on,
+        failures_max: match map.on_item_failure {
+            OnItemFailure::Fail | OnItemFailure::Continue => None,
+            OnItemFailure::AtMost(most) => Some(most),
+        },
+        steps,
+        ..Plan::default()
+    })
 }
 
 /// Bytes of the plan of a map's items. They are counted before anything is made of them: each item has a copy of the

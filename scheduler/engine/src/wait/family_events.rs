@@ -7,13 +7,14 @@ use goalmill_common::event::{EventTaken, PlanEvent};
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::id::{PlanId, StepId};
 
+use crate::calls::call_plan;
 use crate::decide::{Turn, not_allowed};
 use crate::sub_plan::family::{FamilyPlans, FamilyRequest, outermost, plan_above};
-use crate::{Command, PlanState, Rejection};
+use crate::{Command, PlanState, Rejection, sub_plan, wait};
 
 /// Whether a plan's family has had the event with this id.
 pub fn family_has_event<P: FamilyPlans>(plans: &P, key: P::Key, id: &str) -> bool {
-    plans.plan_state(key).has_event(id) || plans.plan_state(outermost(plans, key)).has_event(id)
+    has_event(plans.plan_state(key), id) || has_event(plans.plan_state(outermost(plans, key)), id)
 }
 
 /// The plans that an event is offered to, one after the other: those that wait for it, of the plan that it was sent to and
@@ -25,8 +26,8 @@ pub(crate) fn event_receivers<P: FamilyPlans>(
     waiting_only: bool,
 ) -> Result<Vec<P::Key>, Rejection> {
     let root = outermost(plans, key);
-    if plans.plan_state(root).has_event(&event.id) {
-        let is_known = plans.plan_state(key).has_event(&event.id);
+    if has_event(plans.plan_state(root), &event.id) {
+        let is_known = has_event(plans.plan_state(key), &event.id);
         if waiting_only && !is_known {
             return Err(not_allowed("its outermost plan has taken the event for another wait"));
         }
@@ -42,9 +43,9 @@ fn waiting_inside<P: FamilyPlans>(plans: &P, key: P::Key, event: &ExternalEvent)
     let (mut waiting, mut open) = (Vec::new(), vec![key]);
     while let Some(key) = open.pop() {
         let state = plans.plan_state(key);
-        waiting.extend(state.awaits_event(&event.name, &event.key).then_some(key));
-        let inside = state.indices().filter(|i| state.has_sub_plan(*i));
-        let inside: Vec<P::Key> = inside.filter_map(|i| plans.find_plan(&state.sub_plan_id(i))).collect();
+        waiting.extend(awaits_event(state, &event.name, &event.key).then_some(key));
+        let inside = state.indices().filter(|i| call_plan::has_sub_plan(state, *i));
+        let inside: Vec<P::Key> = inside.filter_map(|i| plans.find_plan(&sub_plan::sub_plan_id(state, i))).collect();
         open.extend(inside.into_iter().rev());
     }
     waiting
@@ -57,7 +58,7 @@ pub(crate) fn report_event<P: FamilyPlans>(plans: &P, plan: &PlanId, id: &str) -
     while let Some(key) = above {
         above = plan_above(plans, key);
         let state = plans.plan_state(key);
-        if above.is_none() || state.keeps_event(id) {
+        if above.is_none() || keeps_event(state, id) {
             let taken = EventTaken { id: id.to_owned(), plan: plan.clone() };
             let command = Box::new(Command::EventTaken(taken));
             requests.push(FamilyRequest::Give { plan: state.id().clone(), command });
@@ -76,40 +77,40 @@ pub(crate) fn find_kept_event<'p, P: FamilyPlans>(
     after: usize,
 ) -> Option<&'p ExternalEvent> {
     let keepers = std::iter::successors(plan_above(plans, waiting), |keeper| plan_above(plans, *keeper));
-    keepers.flat_map(|keeper| plans.plan_state(keeper).kept_events(name, key)).nth(after)
+    keepers.flat_map(|keeper| kept_events(plans.plan_state(keeper), name, key)).nth(after)
 }
 
-impl Turn<'_> {
-    /// A plan inside this one has an event, which is for no other wait.
-    pub(crate) fn event_taken(&mut self, taken: EventTaken) {
-        if !self.state.has_event(&taken.id) || self.state.keeps_event(&taken.id) {
-            self.emit_plan(PlanEvent::EventTaken(Box::new(taken)));
-        }
+/// A plan inside this one has an event, which is for no other wait.
+pub(crate) fn event_taken(turn: &mut Turn<'_>, taken: EventTaken) {
+    if !has_event(turn.state, &taken.id) || keeps_event(turn.state, &taken.id) {
+        turn.emit_plan(PlanEvent::EventTaken(Box::new(taken)));
     }
 }
 
-impl PlanState {
-    /// Whether a step of the plan waits for an event.
-    pub fn awaits_event(&self, name: &str, key: &str) -> bool {
-        self.steps_awaiting(name, key).next().is_some()
-    }
+/// Whether a step of the plan waits for an event.
+pub fn awaits_event(state: &PlanState, name: &str, key: &str) -> bool {
+    wait::steps_awaiting(state, name, key).next().is_some()
+}
 
-    /// Whether this step of the plan waits for an event.
-    pub fn step_awaits_event(&self, step: &StepId, name: &str, key: &str) -> bool {
-        self.step_index(step).is_some_and(|i| self.awaited_event(i) == Some((name, key)))
-    }
+/// Whether this step of the plan waits for an event.
+pub fn step_awaits_event(state: &PlanState, step: &StepId, name: &str, key: &str) -> bool {
+    state.step_index(step).is_some_and(|i| wait::awaited_event(state, i) == Some((name, key)))
+}
 
-    /// Whether the plan, or a plan inside it, has had the event with this id.
-    pub(crate) fn has_event(&self, id: &str) -> bool {
-        self.events.as_ref().is_some_and(|events| events.has(id))
-    }
+/// Whether the plan, or a plan inside it, has had the event with this id.
+pub(crate) fn has_event(state: &PlanState, id: &str) -> bool {
+    state.events.as_ref().is_some_and(|events| events.has(id))
+}
 
-    fn keeps_event(&self, id: &str) -> bool {
-        self.events.as_ref().is_some_and(|events| events.keeps(id))
-    }
+fn keeps_event(state: &PlanState, id: &str) -> bool {
+    state.events.as_ref().is_some_and(|events| events.keeps(id))
+}
 
-    /// The events of a name and a key for which no step of the plan has waited yet, the first one first.
-    pub(crate) fn kept_events<'e>(&'e self, name: &'e str, key: &'e str) -> impl Iterator<Item = &'e ExternalEvent> {
-        self.events.iter().flat_map(move |events| events.matching_events(name, key))
-    }
+/// The events of a name and a key for which no step of the plan has waited yet, the first one first.
+pub(crate) fn kept_events<'e>(
+    state: &'e PlanState,
+    name: &'e str,
+    key: &'e str,
+) -> impl Iterator<Item = &'e ExternalEvent> {
+    state.events.iter().flat_map(move |events| events.matching_events(name, key))
 }

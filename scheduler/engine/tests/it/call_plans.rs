@@ -11,7 +11,7 @@ use goalmill_common::plan::Plan;
 use goalmill_common::report::{Report, TokenSplit, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
-use goalmill_engine::{Command, Rejection, SubPlanEnd};
+use goalmill_engine::{Command, Rejection, SubPlanEnd, explain};
 use serde_json::{Value, json};
 
 use crate::revise::edit;
@@ -208,7 +208,7 @@ fn a_person_cannot_hurry_a_step_that_waits_for_its_plan() {
     let retry = world.verb(Verb::RetryStep { step: "a".into(), reason: String::new() });
     assert!(matches!(retry, Err(Rejection::NotAllowed { reason }) if reason.contains("waits for a plan")));
     assert!(world.verb(Verb::ApproveStep { step: "a".into(), reason: String::new() }).is_err());
-    let said = format!("{:?}", world.state.explain(world.now_ms));
+    let said = format!("{:?}", explain::explain(&world.state, world.now_ms));
     assert!(said.contains("a call of `a` waits for its plan"), "{said}");
 }
 

@@ -6,7 +6,7 @@ use goalmill_common::goal::Usage;
 use goalmill_common::json::Json;
 use goalmill_common::plan::{OnFailure, Step};
 use goalmill_common::view::ModelCalls;
-use goalmill_engine::{Command, Decision, PlanAnswer, Rejection};
+use goalmill_engine::{Command, Decision, PlanAnswer, Rejection, budget};
 use serde_json::json;
 
 use crate::world::{World, plan, planned, step, submission};
@@ -19,9 +19,9 @@ fn what_a_call_takes_is_charged_and_its_answer_is_kept_until_the_plan_is_there()
     settle(&mut world, 0, 1);
     assert_eq!(world.state.view(false).summary.usage, usage(150));
     assert_eq!(calls(&world), ModelCalls { settled: 1, ..ModelCalls::default() });
-    assert_eq!(world.state.model_answers().len(), 1);
+    assert_eq!(budget::model_answers(&world.state).len(), 1);
     take_plan(&mut world);
-    assert!(world.state.model_answers().is_empty(), "nobody needs it any more");
+    assert!(budget::model_answers(&world.state).is_empty(), "nobody needs it any more");
     assert_eq!(calls(&world).settled, 1);
 }
 
@@ -67,7 +67,7 @@ fn planners_that_nobody_waits_for_ask_no_more_and_what_they_took_counts() {
     settle(&mut world, 1, 1);
     assert_eq!((calls(&world).lost, calls(&world).settled), (0, 1), "it came to an end after all");
     assert_eq!(world.state.view(false).summary.usage, usage(150));
-    assert!(world.state.model_answers().is_empty());
+    assert!(budget::model_answers(&world.state).is_empty());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
 use goalmill_common::plan::{OnFailure, Plan, Question, Step, StepKind, StepWait, UndoOn};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::Timer;
+use goalmill_engine::{Timer, explain};
 use serde_json::json;
 
 use crate::world::{World, permanent, plan, step, submission, with};
@@ -73,7 +73,7 @@ fn what_was_done_is_undone_in_reverse_order_and_then_always_steps_run() {
 #[test]
 fn the_explanation_tells_what_clean_up_waits_for_and_that_it_runs() {
     let mut world = booked();
-    let explained = |world: &World| serde_json::to_string(&world.state.explain(world.now_ms)).unwrap();
+    let explained = |world: &World| serde_json::to_string(&explain::explain(&world.state, world.now_ms)).unwrap();
     assert!(explained(&world).contains("`report` is a clean-up step"), "{}", explained(&world));
     world.fail("pay", permanent());
     assert!(explained(&world).contains("it ends as failed once its clean-up steps have run"), "{}", explained(&world));

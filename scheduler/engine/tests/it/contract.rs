@@ -10,7 +10,7 @@ use goalmill_common::plan::{Approval, Plan, RevisionPolicy, Strategy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
-use goalmill_engine::{Command, Effect, PlanAnswer, Timer, replan_context};
+use goalmill_engine::{Command, Effect, PlanAnswer, Timer, budget, constraints, criteria, explain, replan_context};
 use serde_json::{Value, json};
 
 use crate::revise::propose;
@@ -38,7 +38,7 @@ fn spend(world: &mut World, step: &str, cost: f64) {
 }
 
 fn constraint(world: &World, name: &str) -> (S, Option<f64>) {
-    let views = world.state.constraint_views(world.now_ms);
+    let views = constraints::constraint_views(&world.state, world.now_ms);
     let view = views.into_iter().find(|view| view.name == name).expect("the constraint exists");
     (view.status, view.measured)
 }
@@ -95,7 +95,7 @@ fn read_goal(approve: Option<Approval>) -> World {
 fn what_was_read_of_a_goal_is_what_holds() {
     let mut world = read_goal(None);
     assert_eq!(world.state.view(false).goal_read, ["/constraints/max_spend", "/success_criteria/0", "/deadline"]);
-    let told = world.state.explain(world.now_ms).goal_read;
+    let told = explain::explain(&world.state, world.now_ms).goal_read;
     assert_eq!(told[..2], ["max_spend: 10 USD", "reached when: a room for every night"]);
     assert_eq!(world.state.accepted().deadline_ms, START_MS + 3_600_000);
     spend(&mut world, "a", 11.0);
@@ -128,7 +128,7 @@ fn a_person_corrects_what_was_read_before_the_plan_begins() {
 }
 
 fn measure(world: &World, name: &str) -> (String, S, Option<f64>) {
-    let views = world.state.constraint_views(world.now_ms);
+    let views = constraints::constraint_views(&world.state, world.now_ms);
     let view = views.into_iter().find(|view| view.name == name).expect("the constraint exists");
     (view.measure, view.status, view.measured)
 }
@@ -253,7 +253,7 @@ fn criteria_that_a_text_implies_are_judged_or_listed() {
     world.complete("a", json!({"total": 300, "activities": [1, 2]}));
     world.complete("b", json!({"text": "no number"}));
     assert_eq!((world.state.status(), verdicts(&world)), (PlanStatus::Completed, vec![MET, UNMET, OPEN, OPEN]));
-    let ids: Vec<String> = world.state.verdicts().into_iter().map(|verdict| verdict.criterion).collect();
+    let ids: Vec<String> = criteria::verdicts(&world.state).into_iter().map(|verdict| verdict.criterion).collect();
     assert_eq!(ids, ["implied-1", "implied-2", "implied-3", "implied-4"]);
     world.restart();
     let own = planner_made(made, json!({}), &["It is short"]);
@@ -419,7 +419,7 @@ fn judged(plan: Plan, criteria: &[&str], policy: CriteriaPolicy) -> World {
 }
 
 fn verdicts(world: &World) -> Vec<(Judgement, Option<JudgeKind>)> {
-    world.state.verdicts().into_iter().map(|verdict| (verdict.verdict, verdict.judge)).collect()
+    criteria::verdicts(&world.state).into_iter().map(|verdict| (verdict.verdict, verdict.judge)).collect()
 }
 
 const MET: (Judgement, Option<JudgeKind>) = (Judgement::Met, Some(JudgeKind::Expression));
@@ -433,7 +433,7 @@ fn expressions_judge_and_words_stay_open() {
     world.complete("a", json!({"n": 3}));
     world.complete("b", json!({"n": 2}));
     assert_eq!((world.state.status(), verdicts(&world)), (PlanStatus::Completed, vec![MET, UNMET, OPEN]));
-    assert_eq!(world.state.verdicts()[1].evidence, "steps.b.outputs.n = 2");
+    assert_eq!(criteria::verdicts(&world.state)[1].evidence, "steps.b.outputs.n = 2");
     world.restart();
 }
 
@@ -454,7 +454,10 @@ fn steps_judge_what_they_name() {
     world.complete("b", outputs);
     let by_step = |verdict| (verdict, Some(JudgeKind::Step));
     assert_eq!(verdicts(&world), [by_step(Judgement::Met), by_step(Judgement::Unmet), OPEN]);
-    assert_eq!((world.state.verdicts()[0].evidence.as_str(), world.state.verdicts()[0].by.as_str()), ("40 words", "b"));
+    assert_eq!(
+        (criteria::verdicts(&world.state)[0].evidence.as_str(), criteria::verdicts(&world.state)[0].by.as_str()),
+        ("40 words", "b")
+    );
 }
 
 #[test]
@@ -505,10 +508,10 @@ fn a_judges_model_call_is_in_the_log_and_its_answer_survives_a_takeover() {
     let answered = ModelAnswered { planner: "judge".into(), call: 1, usage, answer, ..ModelAnswered::default() };
     world.command(Command::ModelAnswered(Box::new(answered))).unwrap();
     world.restart();
-    assert_eq!(world.state.model_answers().len(), 1, "the next owner does not pay again");
+    assert_eq!(budget::model_answers(&world.state).len(), 1, "the next owner does not pay again");
     world.command(Command::Judged(Box::default())).unwrap();
     assert_eq!((world.state.status(), world.state.usage()), (PlanStatus::Completed, usage));
-    assert!(world.state.model_answers().is_empty());
+    assert!(budget::model_answers(&world.state).is_empty());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::{Fallback, Jitter, OnFailure, Plan, Retry};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, Rejection, Timer};
+use goalmill_engine::{Command, Effect, Rejection, Timer, attempt};
 use serde_json::json;
 
 use crate::world::{START_MS, World, completed, failed, permanent, plan, report, retrying_due, transient, with};
@@ -263,7 +263,7 @@ fn a_step_that_loses_its_workers_is_buried() {
     assert_eq!(world.status("a"), StepStatus::Failed);
     assert_eq!(world.code("a"), "STEP_POISONED");
     assert!(world.others.iter().any(|effect| matches!(effect, Effect::DeadLetter { .. })));
-    let again = world.state.task(world.index("a"), &world.context).expect("the step exists");
+    let again = attempt::task(&world.state, world.index("a"), &world.context).expect("the step exists");
     assert_eq!(again.as_ref(), Ok(last.as_ref().expect("it went out")), "the buried task is the one that went out");
 }
 

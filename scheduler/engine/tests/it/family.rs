@@ -7,7 +7,7 @@ use goalmill_common::id::PlanId;
 use goalmill_common::plan::{ForEach, OnFailure, OnMax, Plan, Repeat, StepKind};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::Decision;
+use goalmill_engine::{Decision, sub_plan};
 use serde_json::json;
 
 use crate::world::{World, plan, report, submission, with};
@@ -220,7 +220,7 @@ fn the_failure_of_the_innermost_plan_fails_all_around_it() {
     let mut world = begun(chain(DEPTH, tool()));
     assert_eq!(reached(&world), (0..=DEPTH).collect::<Vec<_>>());
     (0..DEPTH).for_each(|_| world.enter("p"));
-    assert_eq!(world.state.depth() as usize, DEPTH);
+    assert_eq!(sub_plan::depth(&world.state) as usize, DEPTH);
     world.fail("x", Failure::new(FailureClass::Permanent, "NOT_FOUND", "there is no such thing"));
     assert_eq!(reached(&world), (0..=DEPTH).rev().collect::<Vec<_>>());
     assert_eq!(statuses(&world), vec![PlanStatus::Failed; DEPTH + 1]);

@@ -18,7 +18,7 @@ use goalmill_common::plan::{
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, PlanAnswer, PlanState, StepIndex, SubPlanEnd, Timer, replay};
+use goalmill_engine::{Command, Effect, PlanAnswer, PlanState, StepIndex, SubPlanEnd, Timer, explain, replay, revise};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -322,7 +322,7 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             Command::Verb(Verb::Edit { changes, revision: None, reason })
         }
         33 => {
-            let asked = world.state.question().map(|asked| asked.id.clone());
+            let asked = revise::open_question(&world.state).map(|asked| asked.id.clone());
             let question = asked.unwrap_or_else(|| step.to_string());
             Command::Verb(Verb::AnswerQuestion { question, answer: json!(chance.below(2)).into(), reason })
         }
@@ -495,7 +495,7 @@ fn drive(world: &mut World) {
             world.due(next.expect("what waits has a timer")).expect("the timer is due");
         }
     }
-    panic!("the plan does not end: {:?}", world.state.explain(world.now_ms));
+    panic!("the plan does not end: {:?}", explain::explain(&world.state, world.now_ms));
 }
 
 fn check_log(world: &World) {
@@ -579,9 +579,9 @@ fn random_tough_plan(chance: &mut Chance<'_>) -> Plan {
 fn go_on(world: &mut World, chance: &mut Chance<'_>) {
     world.now_ms += 10;
     if world.state.status() == PlanStatus::Replanning && chance.below(3) > 0 {
-        let command = if world.state.proposed().is_some() {
+        let command = if revise::proposed(&world.state).is_some() {
             Command::Verb(Verb::Approve { reason: String::new() })
-        } else if let Some(asked) = world.state.question() {
+        } else if let Some(asked) = revise::open_question(&world.state) {
             let (question, answer) = (asked.id.clone(), json!(1).into());
             Command::Verb(Verb::AnswerQuestion { question, answer, reason: String::new() })
         } else {
@@ -635,7 +635,7 @@ fn random_mend(world: &World, chance: &mut Chance<'_>) -> Change {
 
 /// The plan with some of its steps left out, and others added.
 fn random_rest(world: &World, chance: &mut Chance<'_>) -> Plan {
-    let mut plan = world.state.live_plan();
+    let mut plan = revise::live_plan(&world.state);
     let gone: Vec<_> = plan.steps.iter().filter(|_| chance.one_in(6)).map(|step| step.id.clone()).collect();
     plan.steps.retain(|step| !gone.contains(&step.id));
     for step in &mut plan.steps {

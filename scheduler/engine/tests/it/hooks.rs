@@ -9,7 +9,9 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::{Approval, Cache, OnFailure, Plan, RevisionPolicy, StepKind};
 use goalmill_common::revision::RevisionStrategy;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, HookAnswer, HookQuestion, HookRuling, Rejection, SubPlanEnd, Timer};
+use goalmill_engine::{
+    Command, Effect, HookAnswer, HookQuestion, HookRuling, Rejection, SubPlanEnd, Timer, explain, people,
+};
 use serde_json::json;
 
 use crate::world::{World, completed, permanent, plan, planned, transient, with};
@@ -19,7 +21,7 @@ fn a_plan_waits_for_its_hooks_also_after_a_restart() {
     let mut world = asking(HookPoint::OnPlanGenerated);
     world.submit(plan(&[("a", &[])])).unwrap();
     assert_eq!((world.state.status(), world.status("a")), (PlanStatus::AwaitingApproval, StepStatus::Pending));
-    let told = world.state.explain(world.now_ms);
+    let told = explain::explain(&world.state, world.now_ms);
     assert!(!told.steps.iter().any(|step| step.hint.contains("plan approve")), "a person cannot: {told:?}");
     let before = question(&world, None);
     assert_eq!(before.data.value()["plan"]["steps"][0]["id"], "a");
@@ -277,14 +279,14 @@ fn a_hook_chooses_the_strategy_before_the_planners_are_asked() {
     world.submit(Plan { revision: Some(RevisionPolicy::default()), ..steps }).unwrap();
     world.fail("a", permanent());
     assert_eq!(world.state.status(), PlanStatus::Replanning);
-    assert!(world.state.revision_hook().is_none());
+    assert!(people::revision_hook(&world.state).is_none());
     let question = HookQuestion { id: "q".into(), point: HookPoint::OnRevisionNeeded, step: None, data: Json::null() };
     world.others.clear();
     let strategy = RevisionStrategy::SkipAndContinue;
     answer(&mut world, &question, HookRuling::Choose { strategy, hint: "cheaply".into() }).unwrap();
     assert!(world.others.contains(&Effect::Plan { revision: 1 }), "the planners are asked");
     world.restart();
-    let decided = world.state.revision_hook().expect("the decision is recorded");
+    let decided = people::revision_hook(&world.state).expect("the decision is recorded");
     assert_eq!((decided.strategy, decided.hint.as_str()), (Some(strategy), "cheaply"));
     assert_eq!(answer(&mut world, &question, HookRuling::Refuse), Err(Rejection::NotDue), "it is decided");
 }
@@ -325,7 +327,7 @@ fn asking(point: HookPoint) -> World {
 
 fn question(world: &World, step: Option<&str>) -> HookQuestion {
     let step = step.map(|step| world.index(step));
-    world.state.hook_question(step, &world.context).expect("the hooks are asked")
+    people::hook_question(&world.state, step, &world.context).expect("the hooks are asked")
 }
 
 fn question_of(world: &World, step: &str) -> HookQuestion {

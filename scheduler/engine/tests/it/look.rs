@@ -4,7 +4,7 @@ use goalmill_common::command::Verb;
 use goalmill_common::plan::{Approval, OnFailure};
 use goalmill_common::report::What;
 use goalmill_common::status::{Counts, PlanStatus};
-use goalmill_engine::{AgentHealth, ExplainContext, StepIndex, SummarySnapshot};
+use goalmill_engine::{AgentHealth, ExplainContext, StepIndex, SummarySnapshot, explain};
 use serde_json::json;
 
 use crate::world::{World, permanent, plan, report, transient, with};
@@ -73,7 +73,7 @@ fn the_summary_says_what_waits_for_people_and_until_when() {
 fn an_explanation_goes_from_the_step_to_the_root_and_says_a_mend() {
     let mut world = World::of(plan(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]));
     world.dispatch("a");
-    let told = world.state.explain(world.now_ms + 5_000);
+    let told = explain::explain(&world.state, world.now_ms + 5_000);
     assert!(["3", "1", "2"].iter().all(|count| told.summary.contains(count)), "{told:?}");
     let c = told.steps.iter().find(|step| step.step_id.as_str() == "c").unwrap();
     assert_eq!(c.because.len(), 3);
@@ -89,7 +89,7 @@ fn a_queued_step_is_explained_by_who_serves_its_queue() {
     let told = |serving: AgentHealth| {
         let queues = [("w".into(), serving)].into();
         let around = ExplainContext { queues, lease_ms: 30_000, ..ExplainContext::default() };
-        let told = world.state.explain_with_context(world.now_ms, &around);
+        let told = explain::explain_with_context(&world.state, world.now_ms, &around);
         let a = told.steps.iter().find(|step| step.step_id.as_str() == "a").unwrap().clone();
         let b = told.steps.iter().find(|step| step.step_id.as_str() == "b").unwrap().clone();
         assert_eq!((a.because.last(), &a.hint), (b.because.last(), &b.hint), "the root is the same for both");
@@ -115,7 +115,7 @@ fn a_task_that_is_on_no_stream_is_the_cause_and_not_its_worker() {
     world.dispatch("a");
     let queues = [("w".into(), AgentHealth { workers: 1, slots: 4, ..AgentHealth::default() })].into();
     let around = ExplainContext { queues, lease_ms: 30_000, ..ExplainContext::default() };
-    let told = world.state.explain_with_context(world.now_ms, &around).steps.remove(0);
+    let told = explain::explain_with_context(&world.state, world.now_ms, &around).steps.remove(0);
     assert!(told.because[1].contains("TASK_MISSING"), "{told:?}");
     assert_ne!(told.hint, "");
 }
@@ -129,18 +129,18 @@ fn a_task_in_the_hands_of_a_lost_worker_asks_for_patience_when_others_live() {
         lease_ms: 30_000,
         ..ExplainContext::default()
     };
-    let told = world.state.explain_with_context(world.now_ms, &around(1)).steps.remove(0);
+    let told = explain::explain_with_context(&world.state, world.now_ms, &around(1)).steps.remove(0);
     assert!(told.because[1].contains("30 s"), "{told:?}");
     assert!(told.hint.contains("30 s") && told.hint.contains("`w`"), "{told:?}");
-    let told = world.state.explain_with_context(world.now_ms, &around(0)).steps.remove(0);
+    let told = explain::explain_with_context(&world.state, world.now_ms, &around(0)).steps.remove(0);
     assert!(told.hint.contains(START), "{told:?}");
     world.report(report(&task, What::Started)).expect("it is the current attempt");
-    let told = world.state.explain_with_context(world.now_ms, &around(1)).steps.remove(0);
+    let told = explain::explain_with_context(&world.state, world.now_ms, &around(1)).steps.remove(0);
     let worker = world.state.step(StepIndex(0)).unwrap().worker.unwrap().clone();
     assert!(told.because[1].contains(worker.as_str()), "{told:?}");
     assert!(told.hint.contains("30 s"), "{told:?}");
     let around = ExplainContext { workers: [worker].into(), ..around(1) };
-    let told = world.state.explain_with_context(world.now_ms, &around).steps.remove(0);
+    let told = explain::explain_with_context(&world.state, world.now_ms, &around).steps.remove(0);
     assert_eq!(told.because.len(), 1);
     assert!(told.hint.contains("goalmill step skip"), "{told:?}");
 }
@@ -149,8 +149,9 @@ fn a_task_in_the_hands_of_a_lost_worker_asks_for_patience_when_others_live() {
 fn a_paused_queue_is_why_a_ready_step_is_not_out() {
     let world = World::of(plan(&[("a", &[])]));
     let queues = [("w".into(), AgentHealth { paused: true, workers: 1, ..AgentHealth::default() })].into();
-    let told =
-        world.state.explain_with_context(0, &ExplainContext { queues, ..ExplainContext::default() }).steps.remove(0);
+    let told = explain::explain_with_context(&world.state, 0, &ExplainContext { queues, ..ExplainContext::default() })
+        .steps
+        .remove(0);
     assert!(told.because[1].contains("`w`"), "{told:?}");
     assert!(told.hint.contains("`goalmill queue resume w`"), "{told:?}");
 }
@@ -161,7 +162,7 @@ fn a_step_that_awaits_approval_is_repaired_by_its_own_approval_while_the_plan_is
     let mut world = World::of(with(plan, "b", |step| step.approve = Some(Approval::default())));
     world.fail("a", permanent());
     assert_eq!(world.state.status(), PlanStatus::Replanning);
-    let told = world.state.explain(world.now_ms);
+    let told = explain::explain(&world.state, world.now_ms);
     let hint = |name: &str| told.steps.iter().find(|step| step.step_id.as_str() == name).map(|step| step.hint.clone());
     for step in ["b", "c"] {
         let hint = hint(step).unwrap();
@@ -176,7 +177,7 @@ fn a_step_that_awaits_approval_is_repaired_by_its_own_approval_while_the_plan_is
 fn an_explanation_names_the_failure_that_a_retry_waits_out() {
     let mut world = World::of(plan(&[("a", &[])]));
     world.fail("a", transient());
-    let told = world.state.explain(world.now_ms);
+    let told = explain::explain(&world.state, world.now_ms);
     assert!(told.steps[0].because[0].contains("HTTP_503"), "{told:?}");
     assert!(told.steps[0].hint.contains("goalmill step retry"), "{told:?}");
 }

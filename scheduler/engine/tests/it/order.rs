@@ -5,7 +5,7 @@ use goalmill_common::goal::Priority;
 use goalmill_common::plan::{Plan, Step, StepKind, Strategy};
 use goalmill_common::revision::Change;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, Rejection, pending};
+use goalmill_engine::{Command, Effect, Rejection, explain, pending};
 use serde_json::json;
 
 use crate::world::{World, completed, failed, plan, transient, with};
@@ -44,7 +44,7 @@ fn a_sequential_plan_does_not_overtake_a_step_that_is_tried_again() {
     world.report(failed(&task, transient())).unwrap();
     assert_eq!((world.status("first"), open(&world)), (StepStatus::Retrying, Vec::new()));
     assert_eq!(world.command(Command::Dispatch(world.index("second"))), Err(Rejection::NotDue));
-    let explained = world.state.explain(world.now_ms).steps;
+    let explained = explain::explain(&world.state, world.now_ms).steps;
     let second = explained.iter().find(|step| step.step_id.as_str() == "second").expect("it is open");
     assert!(second.because[0].contains("`first`"), "{:?}", second.because);
     world.step_due("first");

@@ -10,7 +10,7 @@ use goalmill_common::plan::{Estimates, Fallback, OnPartial, Plan, Retry, Step};
 use goalmill_common::report::{Report, TokenSplit, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
-use goalmill_engine::{Rejection, fork};
+use goalmill_engine::{Rejection, calls, fork};
 use serde_json::json;
 
 use crate::world::{World, completed, failed, permanent, plan, report, transient, with};
@@ -332,9 +332,9 @@ fn a_step_of_a_fork_begins_with_the_calls_that_gave_something() {
     first.report(told(&task, RecordedCall { error, outcome: None, ..call(3, "read") })).expect("it is the next call");
     // Equal to one that gave nothing: the next attempt would give its outcome to that one.
     record(&mut first, &task, &[(4, "model"), (5, "read")]);
-    assert_eq!(first.state.paid_calls(&"a".into(), 2), None, "it is another attempt");
-    assert_eq!(first.state.paid_calls(&"b".into(), 1), None);
-    let kept = first.state.paid_calls(&"a".into(), 1).expect("it is the attempt");
+    assert_eq!(calls::paid_calls(&first.state, &"a".into(), 2), None, "it is another attempt");
+    assert_eq!(calls::paid_calls(&first.state, &"b".into(), 1), None);
+    let kept = calls::paid_calls(&first.state, &"a".into(), 1).expect("it is the attempt");
     assert_eq!(kept.iter().map(|call| call.n).collect::<Vec<_>>(), [1, 2, 4]);
     assert!(kept.iter().all(|call| call.cost == 0.0 && call.usage.is_none() && call.outcome.is_some()));
 
@@ -363,7 +363,7 @@ fn a_step_of_a_fork_begins_with_the_calls_that_gave_something() {
 fn calls_that_waited_in_vain_are_not_kept() {
     let mut world = World::of(one(|_| {}));
     let kept = |world: &World, task: &Task| {
-        let calls = world.state.paid_calls(&"a".into(), task.attempt);
+        let calls = calls::paid_calls(&world.state, &"a".into(), task.attempt);
         calls.expect("it is the attempt").iter().map(|call| call.n).collect::<Vec<_>>()
     };
     for (n, reason) in [(1, None), (2, Some("yes"))] {

@@ -11,7 +11,7 @@ use goalmill_common::plan::{
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Decision, Effect, PlanAnswer, Rejection, Timer, replan_context};
+use goalmill_engine::{Command, Decision, Effect, PlanAnswer, Rejection, Timer, replan_context, revise};
 use serde_json::json;
 
 use crate::world::{World, completed, failed, permanent, plan, planned, report, step, submission, transient, with};
@@ -68,7 +68,7 @@ fn a_step_is_replaced_and_what_saw_it_sees_the_new_one() {
     world.complete("tours", json!({}));
     let task = world.dispatch("budget");
     assert_eq!(task.inputs.value(), json!({"price": 447}));
-    let record = &world.state.revisions()[0];
+    let record = &revise::revisions(&world.state)[0];
     assert_eq!(record.removed[0].id.as_str(), "hotels");
     assert_eq!(record.added[0].id.as_str(), "hotels_alt");
     assert_eq!(record.modified[0].before.dependencies[0].as_str(), "hotels");
@@ -90,7 +90,7 @@ fn the_confidence_falls_by_the_strategy_and_by_a_tenth_for_each_revision_before(
     propose(&mut world, RevisionStrategy::Workaround, vec![retry("steps_in_flight", Some("c"))]).unwrap();
     world.fail("steps_in_flight", permanent());
     propose(&mut world, RevisionStrategy::Adjust, vec![retry("steps_in_flight", Some("d"))]).unwrap();
-    let after: Vec<f64> = world.state.revisions().iter().map(|record| record.confidence_after).collect();
+    let after: Vec<f64> = revise::revisions(&world.state).iter().map(|record| record.confidence_after).collect();
     assert_eq!(after, [0.9, 0.65, 0.37]);
     world.complete("tours", json!({"kept": true}));
     world.fail("steps_in_flight", permanent());
@@ -329,7 +329,7 @@ fn a_revision_that_nothing_needs_is_left_out_for_want_of_confidence() {
     world.report(Report { tokens: Some(85), ..completed(&task, json!({})) }).unwrap();
     assert_eq!(trigger(&world), "budget_low");
     propose(&mut world, RevisionStrategy::Workaround, vec![retry("b", Some("cheap"))]).unwrap();
-    assert_eq!(world.state.revisions().len(), 0);
+    assert_eq!(revise::revisions(&world.state).len(), 0);
     world.complete("b", json!({}));
     assert_eq!(world.state.status(), PlanStatus::Completed);
 }
@@ -459,7 +459,7 @@ fn a_person_must_agree_when_the_policy_says_so() {
         let mut world = World::of(Plan { revision: Some(policy), ..trip() });
         world.fail("steps_in_flight", permanent());
         propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("steps_in_flight", Some("b"))]).unwrap();
-        assert_eq!(world.state.proposed().unwrap().changes, ["retry steps_in_flight by b"]);
+        assert_eq!(revise::proposed(&world.state).unwrap().changes, ["retry steps_in_flight by b"]);
         world
     };
     let mut agreed = world();
@@ -498,7 +498,7 @@ fn a_revision_that_widens_is_refused_or_put_before_a_person() {
     let codes: Vec<&str> = refused[0].issues.iter().map(|issue| issue.code.as_str()).collect();
     assert_eq!(codes, ["APPROVAL_DROPPED", "BUDGET_WIDENED"]);
     let mut asked = world(Widen::Approve);
-    assert_eq!(asked.state.proposed().unwrap().widens.len(), 2);
+    assert_eq!(revise::proposed(&asked.state).unwrap().widens.len(), 2);
     asked.verb(Verb::Approve { reason: String::new() }).unwrap();
     assert_eq!(asked.state.revision(), 1);
     assert_eq!(world(Widen::Allow).state.revision(), 1);
@@ -518,7 +518,7 @@ fn what_a_person_agrees_to_may_do_no_more_than_was_shown() {
         let changes =
             vec![retry("steps_in_flight", None), Change::AddStep { step: Box::new(dear), before: Vec::new() }];
         propose(&mut world, RevisionStrategy::Workaround, changes).unwrap();
-        assert!(world.state.proposed().unwrap().widens.is_empty(), "eight of ten dollars fit");
+        assert!(revise::proposed(&world.state).unwrap().widens.is_empty(), "eight of ten dollars fit");
         (world, tours)
     };
     let spent = |widen| {
@@ -535,7 +535,7 @@ fn what_a_person_agrees_to_may_do_no_more_than_was_shown() {
 
     let (mut world, _) = waiting(Widen::Refuse);
     let free = Change::ModifyStep { step: Box::new(step("budget", &["tours"])) };
-    let mut changes = world.state.proposed().unwrap().proposal.changes.clone();
+    let mut changes = revise::proposed(&world.state).unwrap().proposal.changes.clone();
     changes.push(free.clone());
     let Err(Rejection::Invalid { issues, .. }) = edit(&mut world, changes) else { panic!("it is refused") };
     assert_eq!(issues[0].code, "APPROVAL_DROPPED", "the person's change takes the approval away");
@@ -578,7 +578,7 @@ fn a_planner_asks_a_person_and_gets_an_answer_of_the_right_kind() {
     let mut world = World::of(trip());
     world.fail("steps_in_flight", permanent());
     ask(&mut world, None).unwrap();
-    let id = world.state.question().unwrap().id.clone();
+    let id = revise::open_question(&world.state).unwrap().id.clone();
     let say = |world: &mut World, answer: serde_json::Value| {
         world.verb(Verb::AnswerQuestion { question: id.clone(), answer: answer.into(), reason: String::new() })
     };
@@ -736,8 +736,8 @@ fn a_sub_plan_is_stopped_when_its_step_is_replaced() {
 #[test]
 fn a_plan_without_revisions_reads_as_before() {
     let world = World::of(plan(&[("a", &[])]));
-    assert!(world.state.revisions().is_empty());
-    assert_eq!(world.state.live_plan(), *world.state.plan().as_ref());
+    assert!(revise::revisions(&world.state).is_empty());
+    assert_eq!(revise::live_plan(&world.state), *world.state.plan().as_ref());
     drop(submission(None));
 }
 

@@ -4,7 +4,7 @@ use goalmill_common::command::Verb;
 use goalmill_common::plan::{OnFailure, Plan, Step, Strategy};
 use goalmill_common::revision::Change;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Decision, Rejection};
+use goalmill_engine::{Decision, Rejection, explain};
 use serde_json::json;
 
 use crate::world::{World, completed, failed, permanent, plan, step, with};
@@ -70,7 +70,7 @@ fn what_a_revision_removes_is_undone_in_reverse_order_before_the_new_steps() {
     let undoing = world.open_tasks().into_iter().find(|task| task.step.as_str() == "flight:undo").unwrap();
     assert_eq!(undoing.inputs.value(), json!({"order": "f", "plan": "running"}));
     world.restart();
-    let explained = serde_json::to_string(&world.state.explain(world.now_ms)).unwrap();
+    let explained = serde_json::to_string(&explain::explain(&world.state, world.now_ms)).unwrap();
     assert!(explained.contains("`train` waits until `flight:undo` has taken back"), "{explained}");
     complete(&mut world, "flight:undo");
     assert_eq!(out(&mut world), ["hotel:undo", "walk"]);

@@ -5,7 +5,7 @@ use goalmill_common::plan::{Approval, ApprovalDefault, Join, OnFailure, Phase, P
 use goalmill_common::report::{Report, What};
 use goalmill_common::revision::Change;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, PlanAnswer, Rejection, StepIndex, Timer};
+use goalmill_engine::{Command, Effect, PlanAnswer, Rejection, StepIndex, Timer, explain};
 use serde_json::json;
 
 use crate::world::{START_MS, World, completed, permanent, plan, planned, report, step, submission, with};
@@ -128,7 +128,7 @@ fn phases_run_in_order() {
     assert_eq!(world.status("free"), StepStatus::Ready);
     world.complete("a", json!({}));
     assert_eq!(world.status("c"), StepStatus::Pending);
-    assert!(world.state.explain(world.now_ms).steps.iter().any(|s| s.because[0].contains("phase `one`")));
+    assert!(explain::explain(&world.state, world.now_ms).steps.iter().any(|s| s.because[0].contains("phase `one`")));
     world.complete("b", json!({}));
     assert_eq!(world.status("c"), StepStatus::Ready);
     world.finish();

@@ -5,7 +5,7 @@ use goalmill_common::criterion::{Criterion, Judgement};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::plan::{Cache, Plan, Question, StepKind};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, NeededPayload, Payload, StepIndex};
+use goalmill_engine::{Command, Effect, NeededPayload, Payload, StepIndex, criteria};
 use serde_json::{Value, json};
 
 use crate::world::{World, completed, plan, submission, with};
@@ -168,7 +168,7 @@ fn criteria_wait_for_the_value_or_are_not_judged() {
         world.restart();
         answer(&mut world);
         assert_eq!(world.state.status(), PlanStatus::Completed);
-        world.state.verdicts()[0].verdict
+        criteria::verdicts(&world.state)[0].verdict
     };
     assert_eq!(judged(&|world| load(world, "long enough")), Judgement::Met);
     assert_eq!(judged(&|world| load(world, "")), Judgement::Unmet);
@@ -189,7 +189,7 @@ fn a_step_that_judges_may_give_a_large_verdict() {
     world.submit_as(submit).expect("the plan is fit");
     world.complete("a", json!({"verdict": blob_ref::to_json(KEY, 12).value()}));
     load(&mut world, "met");
-    assert_eq!(world.state.verdicts()[0].verdict, Judgement::Met);
+    assert_eq!(criteria::verdicts(&world.state)[0].verdict, Judgement::Met);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use goalmill_common::clock::rfc3339;
 use goalmill_common::plan::{Plan, StepKind};
 use goalmill_common::status::StepStatus;
-use goalmill_engine::StepIndex;
+use goalmill_engine::{StepIndex, attempt};
 use serde_json::{Value, json};
 
 use crate::world::{START_MS, World, plan, with};
@@ -25,7 +25,7 @@ fn now_is_the_time_at_which_the_attempt_was_queued() {
     let expected = json!({"at": rfc3339(START_MS + 2 * LATER_MS)});
     assert_eq!(sent.inputs.value(), expected);
     world.now_ms += LATER_MS;
-    let again = world.state.task(StepIndex(1), &world.context).unwrap().unwrap();
+    let again = attempt::task(&world.state, StepIndex(1), &world.context).unwrap().unwrap();
     assert_eq!(again.inputs.value(), expected, "a task that is sent again is the same");
 }
 

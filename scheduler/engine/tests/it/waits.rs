@@ -7,7 +7,7 @@ use goalmill_common::goal::{Budget, Goal};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{OnFailure, OnTimeout, Plan, Step, StepKind, StepWait, Strategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, Rejection, Timer};
+use goalmill_engine::{Command, Effect, Rejection, Timer, explain};
 use serde_json::json;
 
 use crate::world::{START_MS, World, completed, step, submission};
@@ -219,7 +219,7 @@ fn a_renamed_step_is_renamed_in_the_time_too() {
 fn a_wait_is_explained_with_its_end() {
     let mut world = World::of(paused_between(for_ms(DAY_MS)));
     world.complete("a", json!({}));
-    let explained = world.state.explain(world.now_ms);
+    let explained = explain::explain(&world.state, world.now_ms);
     assert_eq!(
         explained.summary,
         "of 3 steps, 1 waiting for a time, an event or a callback, 1 waiting for other steps"
@@ -368,7 +368,7 @@ fn a_key_without_a_value_fails_the_step() {
 #[test]
 fn a_wait_for_an_event_is_explained_with_the_command_that_ends_it() {
     let world = awaiting(payment());
-    let explained = world.state.explain(world.now_ms);
+    let explained = explain::explain(&world.state, world.now_ms);
     let pause = explained.steps.iter().find(|step| step.step_id.as_str() == "pause").expect("it is open");
     assert_eq!(pause.because, ["`pause` waits for the event `payment` with the key `17`, until its end"]);
     assert!(pause.hint.contains("goalmill event send payment --plan"), "{}", pause.hint);
@@ -418,7 +418,7 @@ fn a_plan_starts_at_its_time_and_its_limits_count_from_then() {
         let mut world = delayed(goal);
         assert_eq!((world.state.status(), world.status("a")), (PlanStatus::Paused, StepStatus::Pending));
         assert_eq!(world.timers, [(Timer::Plan, start_ms)].into());
-        let explained = world.state.explain(world.now_ms);
+        let explained = explain::explain(&world.state, world.now_ms);
         assert_eq!(explained.summary, format!("the plan starts at {}", rfc3339(start_ms)));
         world.restart();
         assert_eq!(world.command(Command::Due(Timer::Plan)), Err(Rejection::NotDue));

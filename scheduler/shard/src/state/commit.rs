@@ -3,6 +3,7 @@
 use goalmill_common::commit::Commit;
 use goalmill_common::event::{Record, write_entry};
 use goalmill_common::json::Json;
+use goalmill_engine::sub_plan;
 
 use super::{ShardState, TASKS_FIRST};
 use crate::active_plan::{ActivePlan, INDEX_MS};
@@ -57,7 +58,7 @@ impl ShardState {
             let plan = self.plans.get_mut(&slot).expect("a changed plan stays until its events are written");
             let (mut write, records) = plan.write(self.retention_ms);
             if plan.needs_result() {
-                let blob = || self.keys.plan_blob(plan.state.family(), &self.random.token());
+                let blob = || self.keys.plan_blob(sub_plan::family(&plan.state), &self.random.token());
                 let (result, large) = stream_answers::result(&plan.state, blob);
                 sealed.inputs.extend(large);
                 write.result = Some(Box::new(result));

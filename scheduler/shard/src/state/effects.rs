@@ -2,12 +2,11 @@
 
 use goalmill_common::commit::DeadLetter;
 use goalmill_common::failure::Failure;
-use goalmill_engine::{Effect, StepIndex};
+use goalmill_engine::{Effect, StepIndex, attempt, budget, people, sub_plan, wait};
 
 use super::ShardState;
 use crate::Slot;
-use crate::post_commit::PostCommit;
-use crate::post_commit::StoreUpdate;
+use crate::post_commit::{PostCommit, StoreUpdate};
 use crate::ready_set::DispatchOrder;
 
 impl ShardState {
@@ -40,8 +39,8 @@ impl ShardState {
             Effect::Plan { revision: 0 } => PostCommit::Plan {
                 plan: plan(),
                 goal: Box::new(state.accepted().goal.clone()),
-                depth: state.depth(),
-                answers: state.model_answers().to_vec(),
+                depth: sub_plan::depth(state),
+                answers: budget::model_answers(state).to_vec(),
             },
             Effect::Plan { revision } => {
                 active.revision_requests += 1;
@@ -56,16 +55,16 @@ impl ShardState {
                 PostCommit::LoadPayloads { plan: active.state.id().clone(), step, payloads }
             }
             Effect::AskHooks { step } => {
-                let Some(question) = state.hook_question(step, &self.context) else { return };
+                let Some(question) = people::hook_question(state, step, &self.context) else { return };
                 PostCommit::AskHooks { plan: plan(), question: Box::new(question) }
             }
             Effect::AwaitEvent { step } => {
                 active.begin_effect();
-                let Some(wait) = active.state.event_wait(step) else { return };
+                let Some(wait) = wait::event_wait(&active.state, step) else { return };
                 PostCommit::AwaitEvent(Box::new(wait))
             }
             Effect::StopAwaiting { step } => {
-                let Some(wait) = state.event_wait(step) else { return };
+                let Some(wait) = wait::event_wait(state, step) else { return };
                 PostCommit::StopAwaiting(Box::new(wait))
             }
             Effect::Cancel(token) => PostCommit::Update(StoreUpdate::CancelAttempt(token)),
@@ -91,7 +90,7 @@ impl ShardState {
             attempt: step.attempt,
             code: failure.code,
             reason: failure.message,
-            task: match state.task(index, &self.context)? {
+            task: match attempt::task(state, index, &self.context)? {
                 Ok(mut task) => {
                     self.observer.prepare_task(&mut task);
                     serde_json::to_string(&task).expect("a task always has a JSON text")

@@ -7,13 +7,11 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Command, FamilyCommand, Rejection, family_has_event};
+use goalmill_engine::{Command, FamilyCommand, Rejection, family_has_event, wait};
 
 use super::ShardState;
-use crate::message::InboxPlace;
-use crate::message::{RequestResult, ShardMessage, WaitQuestion, WaitState};
-use crate::post_commit::PostCommit;
-use crate::post_commit::StoreUpdate;
+use crate::message::{InboxPlace, RequestResult, ShardMessage, WaitQuestion, WaitState};
+use crate::post_commit::{PostCommit, StoreUpdate};
 use crate::recently_finished::BegunPlan;
 use crate::stream_answers::{self, SentEntry};
 
@@ -99,8 +97,8 @@ impl ShardState {
         let state = slot.map_or_else(WaitState::default, |slot| {
             let plan = &self.plans[&slot].state;
             WaitState {
-                step_waits: plan.step_awaits_event(&wait.step_id, &wait.event, &wait.key),
-                plan_waits: plan.awaits_event(&wait.event, &wait.key),
+                step_waits: wait::step_awaits_event(plan, &wait.step_id, &wait.event, &wait.key),
+                plan_waits: wait::awaits_event(plan, &wait.event, &wait.key),
                 unknown_events: ids.into_iter().filter(|id| !family_has_event(self, slot, id)).collect(),
             }
         });

@@ -2,7 +2,7 @@
 
 use goalmill_common::id::{Namespace, PlanId};
 use goalmill_common::park_mark::ParkMark;
-use goalmill_engine::{Effect, FamilyCommand, FamilyQueue, PlanState, StepIndex, Timer, pending};
+use goalmill_engine::{Effect, FamilyCommand, FamilyQueue, PlanState, StepIndex, Timer, pending, sub_plan};
 
 use super::ShardState;
 use crate::Slot;
@@ -63,7 +63,8 @@ impl ShardState {
         let plan = self.plans.get(&slot).filter(|plan| self.park_ms > 0 && plan.is_settled())?;
         let state = &plan.state;
         let due_ms = state.next_due().filter(|due| *due > self.now_ms.saturating_add(self.park_ms))?;
-        if state.in_flight() > 0 || state.parent().is_some() || state.awaits_inside() || !self.only_waits(slot) {
+        if state.in_flight() > 0 || state.parent().is_some() || sub_plan::awaits_inside(state) || !self.only_waits(slot)
+        {
             return None;
         }
         let (seq, updated_ms) = (state.seq(), state.updated_ms());

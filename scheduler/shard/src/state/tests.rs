@@ -9,7 +9,7 @@ use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step, StepKind};
 use goalmill_common::report::{Report, What};
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{PlanAnswer, Rejection};
+use goalmill_engine::{PlanAnswer, Rejection, attempt};
 
 use super::*;
 use crate::post_commit::PostCommit;
@@ -101,7 +101,7 @@ fn what_planners_say_to_a_wish_is_no_answer_to_the_failure_that_overtook_it() {
     let task = {
         let state = &shard.plans[&slot].state;
         let step = state.step_index(&"b".into()).expect("it is there");
-        state.task(step, &shard.context).expect("it is out").expect("its inputs are fine")
+        attempt::task(state, step, &shard.context).expect("it is out").expect("its inputs are fine")
     };
     let failure = Failure::new(FailureClass::Permanent, "BROKEN", "no use");
     let mut report = Report::on(&task, "w".into(), "1-1".into(), "w1".into(), What::Failed);
