@@ -91,6 +91,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) bytes_before: u64,
     /// Steps whose timer changed, with its previous time.
     dues: Vec<(StepIndex, Option<u64>)>,
+    /// Whether the clean-up has started, and none of its steps has been unlocked yet.
+    pub(crate) begins_cleanup: bool,
     plan_due: Option<u64>,
     had_room: bool,
     /// The step of a sequential plan whose turn it was.
@@ -128,6 +130,7 @@ impl<'a> Turn<'a> {
             size_before,
             bytes_before,
             dues: Vec::new(),
+            begins_cleanup: false,
             plan_due,
             had_room,
             in_turn,
@@ -158,11 +161,17 @@ impl<'a> Turn<'a> {
     }
 
     pub(crate) fn end(mut self) -> Decision {
+        if self.begins_cleanup {
+            cleanup::advance_cleanup(&mut self);
+        }
         if !self.state.is_final()
             && !kept_plans::is_kept(self.state)
             && self.state.seq >= cleanup::events_end(self.state, &self.context.limits)
         {
             failure::fail_for_events(&mut self);
+            if self.begins_cleanup {
+                cleanup::advance_cleanup(&mut self);
+            }
         }
         family::report_growth(&mut self);
         self.set_timers();

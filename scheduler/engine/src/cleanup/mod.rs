@@ -27,7 +27,7 @@ use crate::sub_plan::inner_plans::NOT_UNDONE_MAX;
 use crate::sub_plan::kept_plans;
 use crate::{PlanState, ReplayError, SubPlanEnd, apply, attempt, delayed_start, sub_plan};
 
-/// Ends the plan, once its clean-up steps have run.
+/// Ends the plan, once its clean-up steps have run. The first of them begins when the turn goes on.
 pub(crate) fn end_plan(turn: &mut Turn<'_>, outcome: PlanEnded) {
     if !runs_cleanup(turn.state) {
         return emit_end(turn, outcome);
@@ -48,8 +48,7 @@ pub(crate) fn end_plan(turn: &mut Turn<'_>, outcome: PlanEnded) {
     let started = CleanupStarted { outcome, undo, due_ms, after_inside_ms: holds.then_some(limit_ms) };
     turn.emit_plan(PlanEvent::CleanupStarted(Box::new(started)));
     turn.finished.clear();
-    unlock_cleanup(turn);
-    advance_cleanup(turn);
+    turn.begins_cleanup = true;
 }
 
 /// Ends the plan, or keeps it until the plan around it ends.
@@ -148,6 +147,9 @@ pub(crate) fn skip_by_condition(turn: &mut Turn<'_>, i: StepIndex, reason: Strin
 
 /// Goes on with the clean-up, and ends the plan after it.
 pub(crate) fn advance_cleanup(turn: &mut Turn<'_>) {
+    if turn.begins_cleanup {
+        unlock_cleanup(turn);
+    }
     loop {
         if turn.state.is_final() {
             return turn.finished.clear();
@@ -181,6 +183,7 @@ pub(crate) fn inside_ended(turn: &mut Turn<'_>, i: StepIndex, end: SubPlanEnd) {
 
 /// Lets the next undo step begin, or after the last one all `always` steps.
 pub(crate) fn unlock_cleanup(turn: &mut Turn<'_>) {
+    turn.begins_cleanup = false;
     if turn.state.cleanup.is_stopping() {
         return;
     }

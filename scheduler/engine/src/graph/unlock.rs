@@ -99,6 +99,7 @@ pub(crate) fn skip_blocked(turn: &mut Turn<'_>) {
 pub(crate) fn try_unlock(turn: &mut Turn<'_>, i: StepIndex) {
     let waits = turn.state.loads.is_asked(Some(i));
     if turn.status_of(i) != StepStatus::Pending
+        || turn.begins_cleanup
         || !delayed_start::is_under_way(turn)
         || waits
         || !cleanup::is_its_turn(turn.state, i)
