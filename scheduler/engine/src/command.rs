@@ -19,7 +19,7 @@ use crate::attempt::cards::Cards;
 use crate::attempt::recording::InputRecording;
 use crate::graph::StepIndex;
 use crate::render::payload_loads::LoadedPayload;
-use crate::sub_plan::family::FamilyUse;
+use crate::sub_plan::family_plans::FamilyUse;
 use crate::sub_plan::kept_plans::KeptFate;
 use crate::token::TokenKey;
 
@@ -212,4 +212,10 @@ pub enum Rejection {
     /// An outdated timer, or a dispatch without capacity.
     #[error("not due")]
     NotDue,
+}
+
+impl Rejection {
+    pub(crate) fn not_allowed(reason: impl Into<String>) -> Self {
+        Self::NotAllowed { reason: reason.into() }
+    }
 }

@@ -10,7 +10,7 @@ use goalmill_expression::NeededPayload;
 use crate::Timer;
 use crate::budget::work_limit::WorkLimit;
 use crate::graph::StepIndex;
-use crate::sub_plan::family::FamilyRequest;
+use crate::sub_plan::family_plans::FamilyRequest;
 
 /// The result of a command: events, already folded into the state, effects, and requests to other plans, which a
 /// [`crate::FamilyQueue`] takes.

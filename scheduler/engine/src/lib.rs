@@ -11,8 +11,17 @@
 //! [`Effect::Ready`] step once [`PlanState::can_dispatch`] allows it, checked again after [`Effect::Room`]; and an
 //! answer to every [`Effect::Plan`].
 //!
-//! A concept is a folder: its state with private fields, the fold of its events, and its verbs. [`PlanState`] holds
-//! the values of all of them, and a `Turn` emits their events.
+//! A concept is a folder. Its state has private fields, `mod.rs` answers questions about a plan, and the other files
+//! hold its rules. A rule is a function of the concept that decides. [`PlanState`] holds the values of all concepts.
+//!
+//! The files form layers, each of which uses the ones above it in this list, and no two files use each other:
+//!
+//! 1. The state and the questions about it: functions of a [`PlanState`].
+//! 2. `apply` folds an event, `react` names its effects, `turn` does both: a `Turn` emits events.
+//! 3. The rules: functions of a `Turn`, such as `attempt/failure.rs`, `revise/trigger.rs`, `cleanup/plan_end.rs`.
+//! 4. `progress`: what a turn goes on with, until nothing changes.
+//! 5. What arrives: `attempt/report.rs`, `requests.rs`, `planned.rs`, `people`, `sub_plan/notices.rs` and their like.
+//! 6. `decide` gives each command to one of them; `submit` begins a plan.
 //!
 //! | concept | folder | state |
 //! |---|---|---|
@@ -39,12 +48,16 @@ pub mod constraints;
 pub mod criteria;
 mod decide;
 mod delayed_start;
+mod due_time;
 mod effect;
 mod event_variants;
 pub mod explain;
 mod graph;
 pub mod people;
+mod planned;
+mod progress;
 mod react;
+mod refusals;
 mod render;
 mod requests;
 pub mod revise;
@@ -53,9 +66,10 @@ pub mod sub_plan;
 mod submit;
 mod token;
 mod transitions;
+mod turn;
 pub mod wait;
 
-pub use apply::{ReplayError, apply, replay};
+pub use apply::{apply, replay};
 pub use attempt::cards::{CardLookup, Cards};
 pub use attempt::recording::InputRecording;
 pub use budget::places::{can_dispatch_in_family, family_members, has_room_in_family};
@@ -77,10 +91,10 @@ pub use revise::validate_revision;
 pub use state::PlanState;
 pub use state::step_snapshot::StepSnapshot;
 pub use state::view::{StepWindow, SummarySnapshot};
-pub use sub_plan::family::{FamilyPlans, FamilyUse};
+pub use sub_plan::family_plans::{FamilyPlans, FamilyUse};
 pub use sub_plan::family_queue::{FamilyCommand, FamilyQueue};
 pub use sub_plan::kept_plans::KeptFate;
 pub use submit::{Engine, submit};
 pub use token::TokenKey;
-pub use transitions::{plan_transition, step_transition};
+pub use transitions::{ReplayError, plan_transition, step_transition};
 pub use wait::family_events::family_has_event;

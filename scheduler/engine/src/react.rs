@@ -9,11 +9,10 @@ use goalmill_common::revision::Trigger;
 use goalmill_common::status::StepStatus;
 
 use crate::budget::model_calls;
-use crate::calls::call_plan;
 use crate::graph::StepIndex;
 use crate::render::Unrendered;
-use crate::sub_plan::family::{self, FamilyRequest};
-use crate::sub_plan::kept_plans;
+use crate::sub_plan::family;
+use crate::sub_plan::family_plans::FamilyRequest;
 use crate::{Decision, Effect, EngineContext, PlanState, Timer, criteria, render, sub_plan, wait};
 
 /// Adds the effects of `record`, which the state has already folded, and what it asks of the plan's family. A `Turn` offers
@@ -81,7 +80,7 @@ fn asks_planners(event: &PlanEvent) -> bool {
 /// decided. Visits every step.
 pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
     let (mut effects, mut family) = (Vec::new(), Vec::new());
-    if state.is_final() || kept_plans::is_kept(state) {
+    if state.is_final() || state.is_kept() {
         family.extend(family::report_end(state));
         return Decision { effects, family, ..Decision::default() };
     }
@@ -108,7 +107,7 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
             effects.push(Effect::Ready(i));
         }
         if step.run().awaits_plan() {
-            family.extend(call_plan::plan_of_call(state, i));
+            family.extend(sub_plan::plan_of_call(state, i));
         }
         if step.status() == StepStatus::Running && state.plan.step(i).kind == StepKind::Plan {
             match render::inputs_of_attempt(state, i, &context.limits) {

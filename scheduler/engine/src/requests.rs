@@ -10,16 +10,17 @@ use goalmill_common::planning::ReplanOptions;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use crate::attempt::failure;
+use crate::attempt::{cancel, completion, report};
 use crate::budget::BUDGET_EXCEEDED;
-use crate::calls::callback;
-use crate::decide::{Turn, not_allowed};
-use crate::graph::{StepIndex, unlock};
+use crate::cleanup::plan_end;
+use crate::criteria::judged;
 use crate::people::waiting::{Reviser, Waiting};
-use crate::revise::{by_person, streaming, trigger, trigger_of};
-use crate::{
-    Rejection, attempt, budget, cleanup, constraints, criteria, delayed_start, people, revise, sub_plan, submit, wait,
-};
+use crate::revise::revising::trigger_of;
+use crate::revise::{by_person, record, revising, streaming, trigger};
+use crate::sub_plan::orders;
+use crate::turn::Turn;
+use crate::wait::received;
+use crate::{Rejection, budget, constraints, delayed_start, people, planned, progress, refusals};
 
 /// A plan ends with this code when its deadline has passed.
 pub(crate) const PLAN_TIMEOUT: &str = "PLAN_TIMEOUT";
@@ -31,7 +32,7 @@ pub(crate) fn handle_verb(turn: &mut Turn<'_>, verb: Verb) -> Result<(), Rejecti
         Verb::Pause { reason } => pause(turn, reason),
         Verb::Resume { reason } => resume(turn, reason),
         Verb::Cancel { reason } => {
-            failure::cancel_plan(turn, reason);
+            plan_end::cancel_plan(turn, reason);
             Ok(())
         }
         Verb::Approve { reason } => people::answer_plan(turn, true, reason),
@@ -42,25 +43,25 @@ pub(crate) fn handle_verb(turn: &mut Turn<'_>, verb: Verb) -> Result<(), Rejecti
         Verb::AnswerQuestion { question, answer, reason } => people::answer_question(turn, &question, answer, reason),
         Verb::RetryStep { step, reason: _ } => retry_step(turn, &step),
         Verb::CompleteStep { step, outputs, reason: _ } => complete_manually(turn, &step, outputs),
-        Verb::ReportCallback { step, attempt, report } => callback::receive_callback(turn, &step, attempt, *report),
-        Verb::SendEvent { event, waiting_only } => wait::receive_event(turn, *event, waiting_only),
+        Verb::ReportCallback { step, attempt, report } => report::receive_callback(turn, &step, attempt, *report),
+        Verb::SendEvent { event, waiting_only } => received::receive_event(turn, *event, waiting_only),
         Verb::SkipStep { step, reason } => {
-            let i = open_step(turn, &step)?;
-            failure::cancel_attempt(turn, i);
-            unlock::skip_step(turn, i, SkipCause::Person, reason);
-            unlock::propagate(turn);
+            let i = refusals::open_step(turn, &step)?;
+            cancel::cancel_attempt(turn, i);
+            turn.skip_step(i, SkipCause::Person, reason);
+            progress::propagate(turn);
             Ok(())
         }
         Verb::ApproveStep { step, reason } => {
-            let i = people::awaiting_step(turn, &step)?;
+            let i = refusals::awaiting_step(turn, &step)?;
             people::approve_step(turn, i, reason);
-            unlock::propagate(turn);
+            progress::propagate(turn);
             Ok(())
         }
         Verb::RejectStep { step, reason } => {
-            let i = people::awaiting_step(turn, &step)?;
+            let i = refusals::awaiting_step(turn, &step)?;
             people::reject_step(turn, i, &reason);
-            unlock::propagate(turn);
+            progress::propagate(turn);
             Ok(())
         }
     }
@@ -84,29 +85,29 @@ fn check_cleanup(turn: &Turn<'_>, verb: &Verb) -> Result<(), Rejection> {
         return Ok(());
     }
     let status = cleanup.outcome.status;
-    Err(not_allowed(format!("the plan ends as {status}: its clean-up steps run, and can be skipped")))
+    Err(Rejection::not_allowed(format!("the plan ends as {status}: its clean-up steps run, and can be skipped")))
 }
 
 fn pause(turn: &mut Turn<'_>, reason: String) -> Result<(), Rejection> {
     if turn.state.status != PlanStatus::Running {
-        return Err(refuse_plan(turn, "only a running plan can be paused"));
+        return Err(refusals::refuse_plan(turn, "only a running plan can be paused"));
     }
-    sub_plan::ask_sub_plans(turn, &Verb::Pause { reason: "the parent plan is paused".into() });
+    orders::ask_sub_plans(turn, &Verb::Pause { reason: "the parent plan is paused".into() });
     turn.emit_plan(PlanEvent::Paused(Reason::boxed(reason)));
     Ok(())
 }
 
 fn resume(turn: &mut Turn<'_>, reason: String) -> Result<(), Rejection> {
     if turn.state.status != PlanStatus::Paused {
-        return Err(refuse_plan(turn, "only a paused plan can be resumed"));
+        return Err(refusals::refuse_plan(turn, "only a paused plan can be resumed"));
     }
-    sub_plan::ask_sub_plans(turn, &Verb::Resume { reason: "the parent plan is resumed".into() });
+    orders::ask_sub_plans(turn, &Verb::Resume { reason: "the parent plan is resumed".into() });
     let starts = delayed_start::start_due_ms(turn.state).is_some();
     turn.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
     if starts {
-        submit::start_steps(turn);
+        planned::start_steps(turn);
     } else {
-        unlock::propagate(turn);
+        progress::propagate(turn);
     }
     Ok(())
 }
@@ -120,13 +121,13 @@ fn replan_on_request(
     let decision = turn.state.open_decision().and_then(|replan| replan.step.as_ref());
     let failed = decision.and_then(|step| turn.find(step).ok());
     if turn.state.status != PlanStatus::Running && failed.is_none() {
-        return Err(refuse_plan(turn, "only a running plan can be replanned"));
+        return Err(refusals::refuse_plan(turn, "only a running plan can be replanned"));
     }
-    if revise::is_plan_open(turn.state) {
-        return Err(refuse_plan(turn, "its planner has not finished writing it"));
+    if revising::is_plan_open(turn.state) {
+        return Err(refusals::refuse_plan(turn, "its planner has not finished writing it"));
     }
-    if revise::revisions_left(turn.state, turn.context.limits.revisions_max) == 0 {
-        return Err(not_allowed("no revisions left (`revision.max`, `revisions_max`)"));
+    if revising::revisions_left(turn.state, turn.context.limits.revisions_max) == 0 {
+        return Err(Rejection::not_allowed("no revisions left (`revision.max`, `revisions_max`)"));
     }
     // A replan about a failed step is required: without a revision the plan fails.
     let failure = failed.and_then(|i| turn.state.steps[i].failure());
@@ -137,26 +138,26 @@ fn replan_on_request(
 }
 
 fn retry_step(turn: &mut Turn<'_>, step: &StepId) -> Result<(), Rejection> {
-    let i = open_step(turn, step)?;
+    let i = refusals::open_step(turn, step)?;
     if turn.status_of(i) != StepStatus::Retrying {
-        return Err(refuse_step(turn, i, "only a step that waits for its next attempt can be retried"));
+        return Err(refusals::refuse_step(turn, i, "only a step that waits for its next attempt can be retried"));
     }
     if turn.state.steps[i].run().awaits_plan() {
-        return Err(refuse_step(turn, i, "one of its calls waits for a plan to end"));
+        return Err(refusals::refuse_step(turn, i, "one of its calls waits for a plan to end"));
     }
     turn.emit_step(i, StepEvent::Ready);
-    unlock::propagate(turn);
+    progress::propagate(turn);
     Ok(())
 }
 
 fn complete_manually(turn: &mut Turn<'_>, step: &StepId, outputs: Json) -> Result<(), Rejection> {
-    let i = open_step(turn, step)?;
-    if let Some(failure) = attempt::output_mismatch(turn, i, &outputs) {
-        return Err(not_allowed(failure.message));
+    let i = refusals::open_step(turn, step)?;
+    if let Some(failure) = completion::output_mismatch(turn, i, &outputs) {
+        return Err(Rejection::not_allowed(failure.message));
     }
-    failure::cancel_attempt(turn, i);
-    attempt::emit_completed(turn, i, outputs);
-    unlock::propagate(turn);
+    cancel::cancel_attempt(turn, i);
+    turn.emit_completed(i, outputs);
+    progress::propagate(turn);
     Ok(())
 }
 
@@ -166,22 +167,22 @@ pub(crate) fn handle_plan_timer(turn: &mut Turn<'_>) -> Result<(), Rejection> {
         if turn.now_ms < cleanup.due_ms {
             return Err(Rejection::NotDue);
         }
-        cleanup::finish_cleanup(turn, "its time is over (`cleanup_ms`)");
+        plan_end::finish_cleanup(turn, "its time is over (`cleanup_ms`)");
         return Ok(());
     }
     let deadline = turn.state.accepted.deadline_ms;
     if turn.now_ms >= budget::budget_due_ms(turn.state) {
         let message = "the budgeted time is used up";
-        failure::fail_plan(turn, Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message));
+        plan_end::fail_plan(turn, Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message));
     } else if turn.now_ms >= deadline {
-        failure::fail_plan(turn, Failure::new(FailureClass::Timeout, PLAN_TIMEOUT, "the plan's deadline has passed"));
+        plan_end::fail_plan(turn, Failure::new(FailureClass::Timeout, PLAN_TIMEOUT, "the plan's deadline has passed"));
     } else if constraints::constraint_due_ms(turn.state).is_some_and(|due_ms| turn.now_ms >= due_ms) {
-        unlock::propagate(turn);
+        progress::propagate(turn);
     } else if turn.state.waiting.due_ms().is_some_and(|due_ms| turn.now_ms >= due_ms) {
         handle_wait_timeout(turn);
     } else if delayed_start::start_due_ms(turn.state).is_some_and(|due_ms| turn.now_ms >= due_ms) {
         return resume(turn, "its start has come".into());
-    } else if revise::is_plan_open(turn.state) && turn.now_ms >= turn.state.origin.open_until_ms {
+    } else if revising::is_plan_open(turn.state) && turn.now_ms >= turn.state.origin.open_until_ms {
         streaming::replan_unfinished(
             turn,
             "the rest of the streamed plan did not arrive in time".into(),
@@ -202,33 +203,10 @@ fn handle_wait_timeout(turn: &mut Turn<'_>) {
             ApprovalDefault::Reject => people::reject(turn, "approval timed out".into()),
         },
         Waiting::Replan { by: Reviser::Planner | Reviser::Decision, .. } => {
-            failure::continue_without_revision(turn, "no revision came in time".into());
+            record::continue_without_revision(turn, "no revision came in time".into());
         }
         Waiting::Replan { by: Reviser::Approval(_), .. } => by_person::decide_revision_by_default(turn),
         Waiting::Replan { by: Reviser::Answer(_), .. } => people::answer_plan_by_default(turn),
-        Waiting::Judgement { .. } => criteria::end_judgement(turn),
+        Waiting::Judgement { .. } => judged::end_judgement(turn),
     }
-}
-
-/// Finds a step that is not final, of a plan whose steps may change.
-pub(crate) fn open_step(turn: &Turn<'_>, step: &StepId) -> Result<StepIndex, Rejection> {
-    let i = turn.find(step)?;
-    if !turn.is_active() {
-        return Err(refuse_plan(turn, "its steps cannot be changed before it runs"));
-    }
-    if turn.status_of(i).is_final() {
-        return Err(refuse_step(turn, i, "a final step cannot be changed"));
-    }
-    if cleanup::runs_later(turn.state, i) {
-        return Err(refuse_step(turn, i, "it runs once the outcome of the plan is known"));
-    }
-    Ok(i)
-}
-
-pub(crate) fn refuse_plan(turn: &Turn<'_>, why: &str) -> Rejection {
-    not_allowed(format!("the plan is {}: {why}", turn.state.status))
-}
-
-pub(crate) fn refuse_step(turn: &Turn<'_>, i: StepIndex, why: &str) -> Rejection {
-    not_allowed(format!("step `{}` is {}: {why}", turn.id_of(i), turn.status_of(i)))
 }

@@ -1,36 +1,17 @@
 //! Submission and initial planning: a goal is accepted, a plan is created, validated and started.
 
-use std::sync::Arc;
-
 use goalmill_common::command::{Planned, Submit};
-use goalmill_common::config::HookPoint;
-use goalmill_common::event::{
-    ApprovalRequested, Event, GoalAccepted, GoalChanged, ModelAnswered, ModelAsked, PlanCreated, PlanEvent,
-    PlanValidated, PlanningFailed, Record, ToolsCalled,
-};
-use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::Budget;
+use goalmill_common::event::{Event, GoalAccepted, PlanEvent, Record};
 use goalmill_common::id::StepId;
-use goalmill_common::json::Json;
-use goalmill_common::json_limits::COST_MAX;
-use goalmill_common::plan::{Approval, Plan, Step};
-use goalmill_common::problem::Issue;
-use goalmill_common::revision::{Fork, Trigger};
-use goalmill_common::status::PlanStatus;
+use goalmill_common::revision::Fork;
 
-use crate::attempt::failure;
-use crate::budget::model_calls;
-use crate::budget::plan_size::{count_steps, steps_written};
-use crate::calls::callback::missing_address;
-use crate::decide::{Turn, after, decide, not_allowed};
+use crate::budget::plan_size::count_steps;
+use crate::decide::decide;
 use crate::delayed_start::with_start;
-use crate::graph::{PlanGraph, unlock};
-use crate::people::hook;
-use crate::revise::trigger;
-use crate::sub_plan::family;
-use crate::{
-    Decision, Effect, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand, delayed_start,
-};
+use crate::due_time::after;
+use crate::sub_plan::family_limits;
+use crate::turn::Turn;
+use crate::{Decision, Effect, EngineContext, Envelope, PlanState, Rejection, SubmitCommand, planned, progress};
 
 /// The result of [`submit()`].
 pub type Submitted = Result<(PlanState, Decision), Rejection>;
@@ -55,17 +36,17 @@ pub fn submit(context: &EngineContext, envelope: Envelope<SubmitCommand>) -> Res
     let record = Record { seq: 1, time_ms: now_ms, actor, event: Event::Plan(accepted) };
     let mut state = PlanState::new(&record).expect("the first event is `goal_accepted`");
     let mut turn = Turn::begin_with(&mut state, record, context, random);
-    family::join_family(&mut turn, family);
+    family_limits::join_family(&mut turn, family);
     match beginning {
         Beginning::Plan { planned, fork } => {
             // The plan that starts it has counted them.
             turn.size_before = count_steps(&planned.plan);
-            start_plan(&mut turn, *planned, fork, false);
+            planned::start_plan(&mut turn, *planned, fork, false);
         }
         Beginning::Planning => turn.effects.push(Effect::Plan { revision: 0 }),
-        Beginning::Refused(reason) => planning_failed(&mut turn, reason, Vec::new(), None),
+        Beginning::Refused(reason) => planned::planning_failed(&mut turn, reason, Vec::new(), None),
     }
-    let decision = turn.end();
+    let decision = progress::finish_turn(turn);
     Ok((state, decision))
 }
 
@@ -88,7 +69,7 @@ fn accept(
     let SubmitCommand { plan_id, salt, submit } = submission;
     let refusal = refusal_of(context, &submit);
     if let (Some(reason), None) = (&refusal, &submit.parent) {
-        return Err(not_allowed(reason.clone()));
+        return Err(Rejection::not_allowed(reason.clone()));
     }
     let beginning = match (refusal, submit.plan) {
         (Some(reason), _) => Beginning::Refused(reason),
@@ -116,10 +97,10 @@ fn accept(
 }
 
 fn refusal_of(context: &EngineContext, submit: &Submit) -> Option<String> {
-    if let Some(reason) = submit.plan.as_ref().and_then(|planned| refusal(context, &planned.plan)) {
+    if let Some(reason) = submit.plan.as_ref().and_then(|planned| planned::refusal(context, &planned.plan)) {
         return Some(reason);
     }
-    if !is_budget(&submit.goal.budget) {
+    if !planned::is_budget(&submit.goal.budget) {
         return Some("the goal's budget is not a number".into());
     }
     if let Some(reason) = submit.fork.as_deref().and_then(|fork| fork_mismatch(fork, submit.plan.as_ref())) {
@@ -129,167 +110,9 @@ fn refusal_of(context: &EngineContext, submit: &Submit) -> Option<String> {
     is_too_deep.then(|| "plans are nested deeper than `depth_max`".into())
 }
 
-/// Why a plan cannot be run at all; a validated plan never is refused.
-fn refusal(context: &EngineContext, plan: &Plan) -> Option<String> {
-    let (steps, most) = (steps_written(&plan.steps), context.limits.steps_max);
-    if steps > most {
-        return Some(format!("the plan has {steps} steps, more than `steps_max` ({most})"));
-    }
-    let no_address = || plan.steps.iter().find_map(|step| missing_address(context, step));
-    PlanGraph::new(plan).err().or_else(|| invalid_number(plan)).or_else(no_address)
-}
-
-/// Starts the plan that planners answered with.
-pub(crate) fn planned(turn: &mut Turn<'_>, revision: u32, answer: PlanAnswer) -> Result<(), Rejection> {
-    if model_calls::asked_of_planners(turn.state) != Some(revision) {
-        return Err(Rejection::StaleRevision { revision: turn.state.revision });
-    }
-    match answer {
-        PlanAnswer::Failed { reason, issues, provenance } => planning_failed(turn, reason, issues, provenance),
-        PlanAnswer::Plan(planned) => match refusal(turn.context, &planned.plan) {
-            Some(reason) => planning_failed(turn, reason, Vec::new(), planned.provenance),
-            None => start_plan(turn, *planned, None, false),
-        },
-        PlanAnswer::Open(planned) => match refusal(turn.context, &planned.plan) {
-            Some(reason) => planning_failed(turn, reason, Vec::new(), planned.provenance),
-            None => start_plan(turn, *planned, None, true),
-        },
-        PlanAnswer::Revision(_) => {
-            let reason = "a planner returned a revision before there is a plan";
-            planning_failed(turn, reason.into(), Vec::new(), None);
-        }
-    }
-    Ok(())
-}
-
-/// Records a model call; refused when its planner is no longer awaited.
-pub(crate) fn model_asked(turn: &mut Turn<'_>, asked: ModelAsked) -> Result<(), Rejection> {
-    if !model_calls::awaits_planners(turn.state, asked.revision) && !model_calls::awaits_judge(turn.state, &asked) {
-        return Err(Rejection::StaleRevision { revision: turn.state.revision });
-    }
-    let repeated = turn.state.calls.is_open(&asked);
-    let reserved = asked.reserved.bounded();
-    turn.emit_plan(PlanEvent::ModelAsked(Box::new(ModelAsked { reserved, repeated, ..asked })));
-    Ok(())
-}
-
-/// Records the tool calls of a planner's model; refused when the planner is no longer awaited.
-pub(crate) fn tools_called(turn: &mut Turn<'_>, called: Box<ToolsCalled>) -> Result<(), Rejection> {
-    if !model_calls::awaits_planners(turn.state, called.revision) {
-        return Err(Rejection::StaleRevision { revision: turn.state.revision });
-    }
-    turn.emit_plan(PlanEvent::ToolsCalled(called));
-    Ok(())
-}
-
-/// Records the result of a model call. Its usage counts as long as the plan is not final.
-pub(crate) fn model_answered(turn: &mut Turn<'_>, answered: ModelAnswered) {
-    let usage = answered.usage.bounded();
-    turn.emit_plan(PlanEvent::ModelAnswered(Box::new(ModelAnswered { usage, ..answered })));
-}
-
-fn start_plan(turn: &mut Turn<'_>, mut planned: Planned, fork: Option<Box<Fork>>, open: bool) {
-    if planned.plan.approve.is_none() && turn.state.accepted.goal.planning.require_approval {
-        planned.plan.approve = Some(Approval::default());
-    }
-    let confidence = confidence_of(&planned);
-    if let Some(changed) = planned.goal {
-        change_goal(turn, *changed);
-    }
-    turn.emit_plan(PlanEvent::PlanCreated(Box::new(PlanCreated {
-        plan: Arc::new(planned.plan),
-        planner: planned.planner,
-        confidence,
-        provenance: planned.provenance,
-        open,
-        fork,
-    })));
-    turn.emit_plan(PlanEvent::PlanValidated(Box::new(PlanValidated {
-        warnings: planned.warnings,
-        routes: planned.routes,
-        critical_path_seconds: turn.state.critical_path_seconds(),
-    })));
-    // A streamed plan runs before it is whole: it is not streamed where hooks decide.
-    if !open && hook::ask_plan_hooks(turn, HookPoint::OnPlanGenerated) || request_approval(turn) {
-        return;
-    }
-    start_steps(turn);
-}
-
-/// Records other fields of the goal.
-pub(crate) fn change_goal(turn: &mut Turn<'_>, changed: GoalChanged) {
-    let longest = after(turn.state.created_ms(), turn.context.limits.plan_ms_max);
-    let due_ms = changed.deadline_ms.map_or(longest, |deadline| deadline.min(longest));
-    turn.emit_plan(PlanEvent::GoalChanged(Box::new(GoalChanged { due_ms, ..changed })));
-}
-
-/// Requests the approval of a created plan. Returns whether it needs one.
-pub(crate) fn request_approval(turn: &mut Turn<'_>) -> bool {
-    let Some(approval) = turn.state.plan.definition().approve else { return false };
-    let limit_ms = approval.limit_ms.min(turn.context.limits.approval_ms_max);
-    let due_ms = turn.after(limit_ms);
-    turn.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
-    hook::ask_plan_hooks(turn, HookPoint::OnPlanApproved);
-    true
-}
-
-/// Starts the first steps. A fork may be replanned first.
-pub(crate) fn start_steps(turn: &mut Turn<'_>) {
-    if delayed_start::hold_until_start(turn) {
-        return;
-    }
-    let replan_reason = turn.state.origin.fork.as_ref().and_then(|fork| fork.replan.clone());
-    if let Some(reason) = replan_reason {
-        trigger::replan(turn, Trigger::UserRequest, None, reason.clone());
-        let is_only = turn.state.accepted.goal.planning.planner_only;
-        if is_only && turn.state.status != PlanStatus::Replanning {
-            return trigger::end_revisions(turn, &reason);
-        }
-    }
-    unlock::unlock_steps(turn);
-}
-
-fn planning_failed(turn: &mut Turn<'_>, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {
-    let failed = PlanningFailed { reason: reason.clone(), aborted: false, issues, provenance };
-    turn.emit_plan(PlanEvent::PlanningFailed(Box::new(failed)));
-    failure::fail_plan(turn, Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
-}
-
-/// The confidence of a planner, less a tenth for each soft constraint that the estimates break.
-fn confidence_of(planned: &Planned) -> f64 {
-    let broken = planned.warnings.iter().filter(|issue| issue.code == "CONSTRAINT_AT_RISK").count();
-    let confidence = planned.confidence - 0.1 * broken as f64;
-    if confidence.is_finite() { (confidence.max(0.0) * 10_000.0).round() / 10_000.0 } else { 0.0 }
-}
-
 /// Returns why a fork cannot keep its results or calls: the plan lacks a step.
 fn fork_mismatch(fork: &Fork, planned: Option<&Planned>) -> Option<String> {
     let has = |id: &StepId| planned.is_some_and(|planned| planned.plan.steps.iter().any(|step| step.id == *id));
     let missing = fork.kept.keys().chain(fork.calls.keys()).find(|id| !has(id))?;
     Some(format!("the fork keeps what step `{missing}` did, which is not in the plan"))
-}
-
-/// Returns which number of a plan is not finite: the log could not store it.
-fn invalid_number(plan: &Plan) -> Option<String> {
-    if !is_budget(&plan.budget) {
-        return Some("the plan's budget is not a number".into());
-    }
-    let policy = plan.revision.clone().unwrap_or_default();
-    if ![policy.threshold, policy.confidence_floor, policy.budget_low].into_iter().all(f64::is_finite) {
-        return Some("the plan's `revision` has a share that is not a number".into());
-    }
-    let is_odd = |step: &&Step| {
-        let estimates = [step.estimates.seconds, step.estimates.cost];
-        !step.retry.factor.is_finite() || estimates.into_iter().flatten().any(|n| !is_amount(n))
-    };
-    let step = plan.steps.iter().find(is_odd)?;
-    Some(format!("step `{}` has a retry factor or an estimate that is not a number", step.id))
-}
-
-fn is_amount(amount: f64) -> bool {
-    (0.0..=COST_MAX).contains(&amount)
-}
-
-fn is_budget(budget: &Budget) -> bool {
-    [budget.cost, budget.seconds].into_iter().flatten().all(is_amount)
 }

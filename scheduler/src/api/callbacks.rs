@@ -1,5 +1,6 @@
 //! Callbacks of agents that accepted a task: the token of the task is all that they need.
 
+use goalmill_engine::calls::callback;
 use std::net::IpAddr;
 
 use axum::extract::{self, Path, State};
@@ -11,7 +12,7 @@ use goalmill_common::id::{AttemptToken, StepId};
 use goalmill_common::json::Json as Payload;
 use goalmill_common::json_limits;
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_engine::{PlanState, calls};
+use goalmill_engine::PlanState;
 use serde::{Deserialize, Serialize};
 
 use super::Api;
@@ -109,7 +110,7 @@ async fn find_plan(
     let expected = state
         .as_ref()
         .zip(place)
-        .and_then(|(state, i)| calls::callback_token(state, i, attempt.number, api.scheduler.token_secret.key()));
+        .and_then(|(state, i)| callback::callback_token(state, i, attempt.number, api.scheduler.token_secret.key()));
     let is_right = api.access.is_secret(peer, expected.as_ref().map(AttemptToken::as_str), token);
     state.filter(|_| is_right).ok_or_else(|| {
         let detail = "no task with this address and this token has a callback";
@@ -128,7 +129,7 @@ async fn deliver_report(
     let CallbackBody { token: _, outputs, error, cost, tokens } = body;
     let report = CallbackReport { outputs, error, cost, tokens };
     check_callback(api, &report)?;
-    let known = state.step_index(&step).and_then(|i| calls::received_callback(state, i, number));
+    let known = state.step_index(&step).and_then(|i| callback::received_callback(state, i, number));
     if let Some(known) = known
         && known != report.digest()
     {

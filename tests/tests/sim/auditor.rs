@@ -12,7 +12,7 @@ use goalmill_common::plan::{StepKind, Strategy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::wire::{Fields, read_task};
-use goalmill_engine::{PlanState, StepIndex, SummarySnapshot, TokenKey, replay, sub_plan};
+use goalmill_engine::{PlanState, StepIndex, SummarySnapshot, TokenKey, replay};
 
 /// One attempt of one step of one plan.
 type Attempt = (PlanId, StepId, u32);
@@ -277,7 +277,7 @@ impl Auditor {
         if flying > usize::try_from(most).unwrap_or(usize::MAX) {
             self.report(format!("[I7] {flying} steps of `{}` are in flight, {most} may be", write.plan));
         }
-        if !state.is_final() && !sub_plan::is_kept(state) && state.plan_due().is_none() {
+        if !state.is_final() && !state.is_kept() && state.plan_due().is_none() {
             self.report(format!("[I15] `{}` waits for nothing", write.plan));
         }
     }

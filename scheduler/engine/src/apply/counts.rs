@@ -4,10 +4,10 @@ use goalmill_common::number::to_u32;
 use goalmill_common::plan::{StepKind, Strategy};
 use goalmill_common::status::StepStatus;
 
-use crate::graph::StepIndex;
+use crate::cleanup;
 use crate::graph::engine_steps::ReadySteps;
+use crate::graph::{StepIndex, dependencies};
 use crate::state::PlanState;
-use crate::{cleanup, revise};
 
 /// Changes every counter that depends on the status of a step, which has changed.
 ///
@@ -72,7 +72,7 @@ fn track(state: &mut PlanState, i: StepIndex) {
 fn release_dependents(state: &mut PlanState, i: StepIndex, status: StepStatus) {
     for place in state.graph.dependent_range(i) {
         let dependent = state.graph.dependent_at(place);
-        let is_met = revise::apply::is_met(state, state.plan.step(dependent), i);
+        let is_met = dependencies::is_met(state, state.plan.step(dependent), i);
         state.steps[dependent].dependencies_mut().end(is_met);
     }
     if let Some(phase) = state.graph.phase(i) {

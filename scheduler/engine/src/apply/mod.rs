@@ -8,34 +8,11 @@ use self::plan::apply_plan;
 use self::step::apply_step;
 use goalmill_common::event::{Event, Record};
 use goalmill_common::id::StepId;
-use goalmill_common::status::{PlanStatus, StepStatus};
 
 pub(crate) use self::counts::recount_steps;
 use crate::graph::StepIndex;
 use crate::state::PlanState;
-
-/// Why a log cannot be replayed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplayError {
-    #[error("event {found} follows event {}: the log has a gap or is out of order", .expected - 1)]
-    Gap { expected: u64, found: u64 },
-    #[error("event {seq} comes before `goal_accepted`")]
-    NotBegun { seq: u64 },
-    #[error("event {seq} comes after the plan's end")]
-    AfterEnd { seq: u64 },
-    #[error("event {seq} names step `{step}`, which does not exist")]
-    UnknownStep { seq: u64, step: StepId },
-    #[error("event {seq} (`{event}`) cannot happen to a plan that is {status}")]
-    PlanMove { seq: u64, event: &'static str, status: PlanStatus },
-    #[error("event {seq} (`{event}`) cannot happen to step `{step}`, which is {status}")]
-    StepMove { seq: u64, event: &'static str, step: StepId, status: StepStatus },
-    #[error("event {seq} (`{event}`) is about attempt {found} of step `{step}`, not {expected}")]
-    Attempt { seq: u64, event: &'static str, step: StepId, expected: u32, found: u32 },
-    #[error("event {seq} (`{event}`) comes too early")]
-    TooEarly { seq: u64, event: &'static str },
-    #[error("event {seq} brings a plan that cannot run: {reason}")]
-    BadPlan { seq: u64, reason: String },
-}
+use crate::transitions::ReplayError;
 
 /// Folds the next event of a log; the first one creates the state. On an error the state is as before.
 pub fn replay(state: &mut Option<PlanState>, record: &Record) -> Result<(), ReplayError> {

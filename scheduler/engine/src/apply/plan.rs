@@ -21,23 +21,25 @@ use crate::cleanup::cleanup_state::CleanupState;
 use crate::cleanup::done_work;
 use crate::constraints::constraint_monitor::ConstraintMonitor;
 use crate::criteria::implied_criteria::implied_criteria;
+use crate::due_time::at;
 use crate::graph::phases::Phases;
 use crate::graph::running_plan::RunningPlan;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::people::waiting::{PLANNER_MS, Reviser, Waiting};
-use crate::state::{PlanOrigin, PlanState, StepState, at};
+use crate::revise::{fold, revising};
+use crate::state::{PlanOrigin, PlanState, StepState};
 use crate::sub_plan::inner_plans::InnerPlans;
 use crate::sub_plan::kept_plans;
 use crate::transitions::plan_transition;
 use crate::wait::family_events;
-use crate::{ReplayError, apply, cleanup, revise};
+use crate::{ReplayError, apply, cleanup};
 
 pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Result<(), ReplayError> {
     let seq = record.seq;
     let impossible = ReplayError::PlanMove { seq, event: event.type_name(), status: state.status };
     let next = plan_transition(state.status, event).ok_or(impossible)?;
     check_plan(state, seq, event)?;
-    if !revise::restage(state, event) {
+    if !fold::restage(state, event) {
         return Err(ReplayError::TooEarly { seq, event: event.type_name() });
     }
     match event {
@@ -61,9 +63,9 @@ pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEve
         PlanEvent::RevisionRefused(refused) => refuse(state, refused),
         PlanEvent::QuestionAsked(asked) => ask(state, asked),
         PlanEvent::QuestionAnswered(answered) => answer(state, answered),
-        PlanEvent::Revised(revised) => revise::fold_revision(state, record, revised)?,
+        PlanEvent::Revised(revised) => fold::fold_revision(state, record, revised)?,
         PlanEvent::PlanValidated(validated) => state.origin.keep_note(&validated.warnings),
-        PlanEvent::Extended(extended) => revise::extend(state, record, extended)?,
+        PlanEvent::Extended(extended) => fold::extend(state, record, extended)?,
         PlanEvent::ModelAnswered(answered) => state.usage.add(answered.usage.cost, answered.usage.tokens),
         PlanEvent::FamilyGrew(grown) => state.size.grow(grown),
         PlanEvent::EventReceived(event) => state.events.get_or_insert_default().push(event),
@@ -116,13 +118,13 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         PlanEvent::JudgementRequested(_) => state.is_done() && state.waiting == Waiting::Nothing,
         PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
         PlanEvent::CleanupStarted(_) => !state.cleanup.is_running(),
-        PlanEvent::Kept(_) => kept_plans::may_keep_work(state, PlanStatus::Completed) && !revise::is_plan_open(state),
+        PlanEvent::Kept(_) => cleanup::may_keep_work(state, PlanStatus::Completed) && !revising::is_plan_open(state),
         PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
         PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
             is_current(&named.phase) && phase.begun && phase.open == 0
         }
         PlanEvent::PhaseSkipped(named) => is_current(&named.phase) && phase.open == 0,
-        PlanEvent::Completed(_) => state.is_done() && !revise::is_plan_open(state),
+        PlanEvent::Completed(_) => state.is_done() && !revising::is_plan_open(state),
         PlanEvent::EventReceived(event) => !family_events::has_event(state, &event.id),
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)

@@ -6,14 +6,15 @@ use goalmill_common::plan::OnFailure;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::counts::transition;
+use crate::attempt::open_failures;
 use crate::budget::call_budget;
 use crate::budget::plan_size::{count_step, count_steps};
 use crate::cleanup::done_work;
 use crate::graph::StepIndex;
-use crate::revise::trigger;
+use crate::revise::fold;
 use crate::state::PlanState;
 use crate::transitions::{has_what_it_needs, step_transition};
-use crate::{ReplayError, apply, cleanup, revise};
+use crate::{ReplayError, apply, cleanup};
 
 pub(super) fn apply_step(
     state: &mut PlanState,
@@ -23,7 +24,7 @@ pub(super) fn apply_step(
     event: &StepEvent,
 ) -> Result<(), ReplayError> {
     let seq = record.seq;
-    if revise::stage(state, seq, id, event)? {
+    if fold::stage(state, seq, id, event)? {
         return Ok(());
     }
     if state.revising.staged.is_some() {
@@ -71,7 +72,7 @@ pub(super) fn apply_step(
 /// Folds what a step's event changes outside of that step's state.
 fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
     if let StepEvent::Failed(failed) = event {
-        if matches!(trigger::on_failure(state, i, failed.failure.class), OnFailure::Replan | OnFailure::AskUser) {
+        if matches!(open_failures::on_failure(state, i, failed.failure.class), OnFailure::Replan | OnFailure::AskUser) {
             state.revising.deferred_failures.insert(i);
         }
     } else if let (StepEvent::Measured(measured), Some(monitor)) = (event, &mut state.monitor) {

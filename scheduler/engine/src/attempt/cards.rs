@@ -10,7 +10,7 @@ use goalmill_common::id::AgentType;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::text::shorten;
 
-use crate::revise::streaming::steps_of;
+use crate::revise::routing::steps_of;
 
 /// Characters of the name of an action that a failure quotes.
 const ACTION_CHARS_MAX: usize = 80;

@@ -2,8 +2,8 @@
 
 use goalmill_common::failure::{Failure, FailureClass};
 
-use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::turn::Turn;
 
 /// Whether the fallback of a step may try after a failure. An action that changes something goes to it only if no
 /// attempt may have done it.

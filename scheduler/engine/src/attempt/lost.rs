@@ -3,14 +3,15 @@
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 
 use crate::Effect;
-use crate::attempt::report::Spent;
+use crate::attempt::failure;
+use crate::attempt::retry;
 use crate::attempt::retry::Next;
-use crate::attempt::{failure, retry};
-use crate::decide::Turn;
+use crate::attempt::spent::Spent;
 use crate::graph::StepIndex;
+use crate::turn::Turn;
 
 /// Retries a lost attempt immediately, until `lost_max` workers were lost without a new recorded call in between.
-pub(super) fn lose_attempt(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, spent: Spent) {
+pub(crate) fn lose_attempt(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, spent: Spent) {
     // No worker had the task, so the step did not cause the loss.
     if failure.code == TASK_MISSING {
         return retry::schedule_retry(turn, i, failure, Next::default(), spent);

@@ -5,8 +5,8 @@ use goalmill_common::event::{StepEvent, StepQueued};
 use goalmill_common::json::Json;
 use goalmill_common::redaction::Redaction;
 
-use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::turn::Turn;
 use crate::{Effect, sub_plan};
 
 /// How the inputs of attempts are recorded.

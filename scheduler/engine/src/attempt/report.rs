@@ -1,25 +1,31 @@
 //! Reports of workers: checked, bounded and applied to the attempt.
 
+use goalmill_common::callback::CallbackReport;
 use goalmill_common::constraint::{Measures, bounded_measures, cost_measure};
-use goalmill_common::event::{StepCompleted, StepEvent, StepMeasured, StepProgress, StepReleased, StepStarted};
+use goalmill_common::event::{
+    CallbackReceived, StepCompleted, StepEvent, StepMeasured, StepProgress, StepReleased, StepStarted,
+};
 use goalmill_common::failure::{ERRORS_MAX, Failure, FailureClass};
-use goalmill_common::goal::Usage;
-use goalmill_common::id::is_id;
+use goalmill_common::id::{StepId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
 use goalmill_common::plan::OnPartial;
-use goalmill_common::report::{Report, SuggestedAdjustment, TokenSplit, What};
+use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
-use serde_json::{Map, Value, json};
 
-use crate::attempt::retry;
-use crate::decide::Turn;
-use crate::graph::{StepIndex, unlock};
+use crate::attempt::failed_attempt;
+use crate::attempt::report;
+use crate::attempt::spent::Spent;
+use crate::attempt::{acknowledge, completion, spent};
+use crate::calls::callback::CALLBACK;
+use crate::calls::{callback, suspension};
+use crate::graph::StepIndex;
 use crate::people::hook;
 use crate::render::payload_loads::HeldOutcome;
 use crate::render::payloads;
 use crate::sub_plan::decompose;
-use crate::{Effect, Rejection, attempt, calls};
+use crate::turn::Turn;
+use crate::{Rejection, progress};
 
 /// Handles a worker's report. A report about another attempt than the current one is refused.
 pub(crate) fn receive_report(turn: &mut Turn<'_>, report: Report) -> Result<(), Rejection> {
@@ -34,25 +40,25 @@ pub(crate) fn receive_report(turn: &mut Turn<'_>, report: Report) -> Result<(), 
     record_report(turn, i, &report);
     match report.what {
         What::Started => {}
-        What::Call => calls::record_call(turn, i, &report)?,
+        What::Call => suspension::record_call(turn, i, &report)?,
         What::Progress => record_progress(turn, i, report),
         What::Completed | What::PartialSuccess => complete_attempt(turn, i, report),
         What::Failed => {
             let spent = spent(turn, i, &report);
             if !decompose::may_decompose(turn, i) || !decompose::decompose_step(turn, i, &report, spent) {
-                retry::fail_attempt(turn, i, failure_of(report.failure, report.errors), spent);
+                failed_attempt::fail_attempt(turn, i, failure_of(report.failure, report.errors), spent);
             }
         }
-        What::Lost => retry::fail_attempt(turn, i, loss_of(report), Spent::default()),
+        What::Lost => failed_attempt::fail_attempt(turn, i, loss_of(report), Spent::default()),
         What::Suspended => {
             let spent = spent(turn, i, &report);
-            calls::suspend(turn, i, &report, spent);
+            suspension::suspend(turn, i, &report, spent);
         }
         What::Released => {
             turn.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
         }
     }
-    unlock::propagate(turn);
+    progress::propagate(turn);
     Ok(())
 }
 
@@ -82,12 +88,12 @@ fn record_report(turn: &mut Turn<'_>, i: StepIndex, report: &Report) {
         }
     };
     let adjustments = within_payload(turn, report.adjustments.clone());
-    turn.information = information_of(adjustments.as_ref(), &report.suggested_adjustments);
+    turn.information = completion::information_of(adjustments.as_ref(), &report.suggested_adjustments);
     if begins {
-        started(turn, i, report);
+        acknowledge::started(turn, i, report);
     }
     if !matches!(report.what, What::Started | What::Progress | What::Call) {
-        acknowledge(turn, report);
+        acknowledge::acknowledge(turn, report);
     }
     if is_closing(report.what) {
         record_measures(turn, i, report);
@@ -95,11 +101,11 @@ fn record_report(turn: &mut Turn<'_>, i: StepIndex, report: &Report) {
 }
 
 /// Applies the outcome that came by callback. No worker sent it, so there is no entry to acknowledge.
-pub(crate) fn apply_callback(turn: &mut Turn<'_>, i: StepIndex, report: Report) {
+fn apply_callback(turn: &mut Turn<'_>, i: StepIndex, report: Report) {
     let report = sanitize_report(turn, bound_report(report));
     if report.what == What::Failed {
         let spent = spent(turn, i, &report);
-        retry::fail_attempt(turn, i, failure_of(report.failure, report.errors), spent);
+        failed_attempt::fail_attempt(turn, i, failure_of(report.failure, report.errors), spent);
     } else {
         complete_attempt(turn, i, report);
     }
@@ -134,13 +140,13 @@ fn sanitize_report(turn: &Turn<'_>, report: Report) -> Report {
 
 /// Records measures of a report beside cost in US dollars and tokens. Few reports have any.
 fn record_measures(turn: &mut Turn<'_>, i: StepIndex, report: &Report) {
-    let foreign = foreign_cost(report);
+    let foreign = spent::foreign_cost(report);
     if report.measures.is_empty() && foreign.is_none() {
         return;
     }
     let mut measures = bounded_measures(report.measures.clone());
     if let Some((currency, cost)) = foreign {
-        *measures.entry(cost_measure(currency)).or_default() += bounded_cost(cost);
+        *measures.entry(cost_measure(currency)).or_default() += spent::bounded_cost(cost);
     }
     turn.emit_step(i, StepEvent::Measured(Box::new(StepMeasured { measures })));
 }
@@ -153,27 +159,6 @@ fn within_payload(turn: &Turn<'_>, adjustments: Option<Json>) -> Option<Json> {
 
 fn spent(turn: &Turn<'_>, i: StepIndex, report: &Report) -> Spent {
     Spent::of_report(report, turn.state.steps[i].started_ms())
-}
-
-pub(crate) fn acknowledge(turn: &mut Turn<'_>, report: &Report) {
-    let (agent_type, entry) = (report.agent_type.clone(), report.entry.clone());
-    turn.effects.push(Effect::Acknowledge { agent_type, entry });
-}
-
-/// Records that the attempt has begun, with the first report that says so.
-pub(crate) fn started(turn: &mut Turn<'_>, i: StepIndex, report: &Report) {
-    if turn.status_of(i) != StepStatus::Queued {
-        return;
-    }
-    let timeout_ms = turn.state.plan.step(i).run_limit_ms(&turn.context.limits);
-    turn.emit_step(
-        i,
-        StepEvent::Started(Box::new(StepStarted {
-            worker: Some(report.worker.clone()),
-            started_ms: report.started_ms.unwrap_or(turn.now_ms),
-            due_ms: turn.after(timeout_ms),
-        })),
-    );
 }
 
 /// Records progress. The second half of `events_max` is reserved for other events.
@@ -194,12 +179,12 @@ fn complete_attempt(turn: &mut Turn<'_>, i: StepIndex, report: Report) {
     let partial = report.what == What::PartialSuccess;
     let on_partial = turn.state.plan.step(i).on_partial;
     if partial && on_partial == OnPartial::Fail {
-        return calls::refuse_outputs(turn, i, partial_failure(report.errors), spent);
+        return suspension::refuse_outputs(turn, i, partial_failure(report.errors), spent);
     }
     let outputs = report.outputs.unwrap_or_default();
     // Incomplete outputs are not what the step declares.
-    if let Some(failure) = (!partial).then(|| attempt::output_mismatch(turn, i, &outputs)).flatten() {
-        return calls::refuse_outputs(turn, i, failure, spent);
+    if let Some(failure) = (!partial).then(|| completion::output_mismatch(turn, i, &outputs)).flatten() {
+        return suspension::refuse_outputs(turn, i, failure, spent);
     }
     let completed = StepCompleted {
         outputs,
@@ -211,7 +196,7 @@ fn complete_attempt(turn: &mut Turn<'_>, i: StepIndex, report: Report) {
         ..spent.into_completed()
     };
     if let Some(completed) = hook::ask_hooks_after(turn, i, completed) {
-        attempt::complete_checked(turn, i, completed);
+        completion::complete_checked(turn, i, completed);
     }
 }
 
@@ -248,20 +233,6 @@ fn loss_of(report: Report) -> Failure {
     let lost = || Failure::new(FailureClass::Lost, "WORKER_LOST", format!("worker `{}` was lost", report.worker));
     let failure = failure_of(Some(report.failure.unwrap_or_else(lost)), Vec::new());
     Failure { class: FailureClass::Lost, ..failure }
-}
-
-/// What planners learn from a report: its `adjustments`, and the agent's suggestions, the most urgent first.
-pub(crate) fn information_of(adjustments: Option<&Json>, suggested: &[SuggestedAdjustment]) -> Option<Json> {
-    if suggested.is_empty() {
-        return adjustments.cloned();
-    }
-    let mut fields = match adjustments.map(Json::value) {
-        Some(Value::Object(fields)) => fields,
-        Some(other) => Map::from_iter([("adjustments".to_owned(), other)]),
-        None => Map::new(),
-    };
-    fields.insert("suggested_adjustments".into(), json!(suggested));
-    Some(Value::Object(fields).into())
 }
 
 fn is_same(one: &Failure, other: &Failure) -> bool {
@@ -306,50 +277,39 @@ fn bounded(mut failure: Failure) -> Failure {
     failure
 }
 
-/// What an attempt took, as far as it is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Spent {
-    /// US dollars.
-    pub(crate) cost: f64,
-    pub(crate) tokens: u64,
-    pub(crate) split: Option<TokenSplit>,
-    pub(crate) duration_ms: Option<u64>,
-}
-
-impl Spent {
-    /// What a report says; invalid numbers count as 0.
-    ///
-    /// - `started_ms`: when the attempt began by its worker's clock, Unix milliseconds; 0 when that is not known.
-    fn of_report(report: &Report, started_ms: u64) -> Self {
-        let split = report.usage.filter(|split| *split != TokenSplit::default());
-        let tokens = report.tokens.or(split.map(TokenSplit::sum)).unwrap_or(0);
-        let cost = report.cost.filter(|_| foreign_cost(report).is_none()).unwrap_or(0.0);
-        let usage = Usage { cost, tokens }.bounded();
-        let started_ms = report.started_ms.or((started_ms > 0).then_some(started_ms));
-        let duration_ms = report.finished_ms.zip(started_ms).map(|(end, start)| end.saturating_sub(start));
-        Self { cost: usage.cost, tokens: usage.tokens, split, duration_ms }
+/// Takes the outcome of an attempt by callback. The same report again changes nothing.
+pub(crate) fn receive_callback(
+    turn: &mut Turn<'_>,
+    step: &StepId,
+    attempt: u32,
+    report: CallbackReport,
+) -> Result<(), Rejection> {
+    let i = turn.find(step)?;
+    let digest = report.digest();
+    match callback::received_callback(turn.state, i, attempt) {
+        Some(known) if known == digest => return Ok(()),
+        Some(_) => {
+            return Err(Rejection::not_allowed(format!("attempt {attempt} of step `{step}` has another report")));
+        }
+        None => {}
     }
-
-    /// What a completion took.
-    pub(crate) fn from_completed(completed: &StepCompleted) -> Self {
-        let StepCompleted { cost, tokens, usage: split, duration_ms, .. } = *completed;
-        Self { cost, tokens, split, duration_ms }
+    let status = turn.status_of(i);
+    let waits = turn.state.steps[i].run().awaits_callback() || status.is_in_flight() && !turn.state.runs_in_engine(i);
+    if !waits || !turn.state.plan.step(i).callback || attempt != turn.state.steps[i].attempt() {
+        return Err(Rejection::not_allowed(format!("attempt {attempt} of step `{step}` does not wait for a callback")));
     }
-
-    /// A completion that took this much, without outputs.
-    pub(crate) fn into_completed(self) -> StepCompleted {
-        let Self { cost, tokens, split: usage, duration_ms } = self;
-        StepCompleted { cost, tokens, usage, duration_ms, ..StepCompleted::default() }
+    if status == StepStatus::Queued {
+        let due_ms = turn.state.steps[i].due_ms().unwrap_or_default();
+        let started = StepStarted { worker: None, started_ms: turn.now_ms, due_ms };
+        turn.emit_step(i, StepEvent::Started(Box::new(started)));
     }
-}
-
-/// The reported cost in another currency than the US dollar.
-fn foreign_cost(report: &Report) -> Option<(&str, f64)> {
-    let is_code = |code: &&str| code.len() == 3 && code.bytes().all(|b| b.is_ascii_alphabetic());
-    let currency = report.currency.as_deref().filter(is_code).filter(|code| !code.eq_ignore_ascii_case("USD"))?;
-    Some((currency, report.cost?))
-}
-
-fn bounded_cost(cost: f64) -> f64 {
-    Usage { cost, tokens: 0 }.bounded().cost
+    turn.emit_step(i, StepEvent::CallbackReceived(Box::new(CallbackReceived { digest })));
+    let CallbackReport { outputs, error, cost, tokens } = report;
+    let what = if error.is_some() { What::Failed } else { What::Completed };
+    let failure = error.map(|error| error.into_failure());
+    let queue = turn.state.queue(i).cloned().unwrap_or_else(|| "".into());
+    let report = Report { outputs, failure, cost, tokens, ..Report::on_none(queue, "".into(), CALLBACK.into(), what) };
+    report::apply_callback(turn, i, report);
+    progress::propagate(turn);
+    Ok(())
 }

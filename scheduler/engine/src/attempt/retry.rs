@@ -1,15 +1,14 @@
 //! Retries of failed attempts: backoff, and waits that an agent asks for.
 
 use goalmill_common::event::{StepEvent, StepRetrying};
-use goalmill_common::failure::{Failure, FailureClass, WAIT_EXCEEDED};
+use goalmill_common::failure::{Failure, WAIT_EXCEEDED};
 use goalmill_common::plan::{Jitter, Retry};
 use goalmill_common::retry_after::RETRY_AFTER_MS_MAX;
 
-use crate::attempt::report::Spent;
+use crate::attempt::spent::Spent;
 use crate::attempt::step_state::ToldToWait;
-use crate::attempt::{failure, fallback, lost};
-use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::turn::Turn;
 
 /// The least wait when an agent asks to wait until a time, by how often it has asked in a row.
 const ASKED_AGAIN: Retry = Retry { max: u32::MAX, initial_ms: 50, factor: 2.0, max_ms: 60_000, jitter: Jitter::None };
@@ -20,43 +19,19 @@ const SPREAD_MS_MAX: u64 = 30_000;
 
 /// The attempt after a failed one.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Next {
-    wait_ms: u64,
+pub(crate) struct Next {
+    pub(crate) wait_ms: u64,
     /// It is the first of the fallback.
-    fallback: bool,
+    pub(crate) fallback: bool,
     /// The failed one was asked to wait.
-    told_to_wait: bool,
-}
-
-/// Handles a failed attempt: retries it, uses the fallback, or fails the step.
-pub(crate) fn fail_attempt(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, spent: Spent) {
-    if failure.class == FailureClass::Lost {
-        return lost::lose_attempt(turn, i, failure, spent);
-    }
-    let waits = failure.class == FailureClass::RateLimited;
-    let failure = if waits { wait_as_requested(turn, i, failure, spent) } else { Some(failure) };
-    let Some(failure) = failure else { return };
-    let retry = turn.state.plan.step(i).retry;
-    let failed = turn.state.steps[i].failures() + 1;
-    if failure.class.is_retryable()
-        && failure.code != WAIT_EXCEEDED
-        && failed <= retry.max.min(turn.context.limits.retries_max)
-    {
-        let asked = failure.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX);
-        let wait_ms = retry.wait_ms(failed, turn.draw()).max(asked);
-        return schedule_retry(turn, i, failure, Next { wait_ms, ..Next::default() }, spent);
-    }
-    if fallback::may_fall_back(turn, i, &failure) {
-        return schedule_retry(turn, i, failure, Next { fallback: true, ..Next::default() }, spent);
-    }
-    failure::give_up(turn, i, failure, spent);
+    pub(crate) told_to_wait: bool,
 }
 
 /// Makes the step wait because its agent asks so, without using a retry. Returns the failure of a step that has
 /// waited for too long.
 ///
 /// An agent that asks again and again is asked less and less often, so that the log stays short.
-fn wait_as_requested(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, spent: Spent) -> Option<Failure> {
+pub(crate) fn wait_as_requested(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, spent: Spent) -> Option<Failure> {
     let ToldToWait { since_ms, times } = ToldToWait::again(turn.state.steps[i].told_to_wait(), turn.now_ms);
     let least = if failure.retry_after_ms.is_some() { ASKED_AGAIN } else { ASKED_FOR_NO_TIME };
     let asked = failure.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX).max(least.ceiling_ms(times));
@@ -71,7 +46,7 @@ fn wait_as_requested(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, spent:
     None
 }
 
-pub(super) fn schedule_retry(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, next: Next, spent: Spent) {
+pub(crate) fn schedule_retry(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, next: Next, spent: Spent) {
     let Next { wait_ms, fallback, told_to_wait } = next;
     let due_ms = turn.after(wait_ms);
     let Spent { cost, tokens, split: usage, duration_ms } = spent;

@@ -4,21 +4,15 @@
 //! next call ends the attempt (`suspended`), and the step continues once there is room. So the parts in flight and what
 //! was used are never more than the limit, on however many workers the steps run.
 
-use goalmill_common::call::{CallBudget, CallNeeds, SuspendedCall};
+use goalmill_common::call::{CallBudget, CallNeeds};
 use goalmill_common::constraint::Measure;
-use goalmill_common::event::{StepEvent, StepSuspended};
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::event::StepEvent;
 use goalmill_common::goal::{Budget, Usage};
-use goalmill_common::id::WorkerId;
 use goalmill_common::number::whole_u64;
 use goalmill_common::plan::Strategy;
 use goalmill_common::status::StepStatus;
 
-use crate::attempt::failure;
-use crate::attempt::report::Spent;
-use crate::budget::BUDGET_EXCEEDED;
 use crate::budget::reservations::CallGrant;
-use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::{PlanState, budget, constraints};
 
@@ -159,7 +153,7 @@ pub(crate) fn next_grant(state: &PlanState, i: StepIndex) -> Option<CallBudget> 
 
 /// Whether the next attempt of a step that waits for the budget is of use: there is room for its call, or there will
 /// never be more.
-fn may_go_on(state: &PlanState, i: StepIndex, needs: CallNeeds) -> bool {
+pub(crate) fn may_go_on(state: &PlanState, i: StepIndex, needs: CallNeeds) -> bool {
     let room = unreserved(state, i);
     let fits = room.tokens.is_none_or(|room| needs.tokens <= room) && room.cost.is_none_or(|room| needs.cost <= room);
     fits || !is_reserved_beside(state, i)
@@ -187,54 +181,4 @@ pub(crate) fn budget_of_call(state: &PlanState, i: StepIndex, spent: Usage) -> O
     let shares = if is_alone { 1 } else { 1 + steps_beside(state, i) };
     let tokens = room.tokens.map(|room| room / u64::from(shares));
     Some(CallBudget { tokens, cost: room.cost.map(|room| room / f64::from(shares)), last: false })
-}
-
-/// Ends an attempt whose next call does not fit into what it was given. The step continues once there is room; it fails
-/// when there is nothing more to wait for.
-pub(crate) fn suspend_for_budget(
-    turn: &mut Turn<'_>,
-    i: StepIndex,
-    call: SuspendedCall,
-    worker: WorkerId,
-    spent: Spent,
-) {
-    let needs = call.wait.needs.unwrap_or_default();
-    let is_hopeless = turn.state.steps[i].grant().is_none_or(|grant| grant.left.last);
-    if is_hopeless {
-        return failure::give_up(turn, i, call_too_large(turn, i, needs), spent);
-    }
-    let due_ms = turn.after(turn.context.limits.queue_ms_max);
-    let Spent { cost, tokens, split: usage, .. } = spent;
-    let suspended = StepSuspended { cost, tokens, usage, ..StepSuspended::new(call, worker, due_ms) };
-    turn.emit_step(i, StepEvent::Suspended(Box::new(suspended)));
-    continue_within_budget(turn);
-}
-
-/// Lets steps continue that wait for the budget, as far as there is room.
-pub(crate) fn continue_within_budget(turn: &mut Turn<'_>) {
-    if turn.state.reservations.waiting().is_empty() || !turn.is_active() {
-        return;
-    }
-    for i in turn.state.reservations.waiting().clone() {
-        let needs = turn.state.steps[i].run().needs().unwrap_or_default();
-        if turn.status_of(i) == StepStatus::Retrying && may_go_on(turn.state, i, needs) {
-            turn.emit_step(i, StepEvent::Ready);
-        }
-    }
-}
-
-/// The budget had no room for a call in time.
-pub(crate) fn end_budget_wait(turn: &mut Turn<'_>, i: StepIndex, waiting: &SuspendedCall) {
-    let failure = call_too_large(turn, i, waiting.wait.needs.unwrap_or_default());
-    turn.emit_step(i, StepEvent::Ready);
-    failure::give_up(turn, i, failure, Spent::default());
-}
-
-fn call_too_large(turn: &Turn<'_>, i: StepIndex, needs: CallNeeds) -> Failure {
-    let room = unreserved(turn.state, i);
-    let tokens = room.tokens.map(|room| format!("{} tokens, and {room} are left", needs.tokens));
-    let cost = room.cost.map(|room| format!("{} dollars, and {room} are left", needs.cost));
-    let parts: Vec<String> = tokens.into_iter().chain(cost).collect();
-    let message = format!("the next call may use up {}", parts.join("; "));
-    Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message)
 }

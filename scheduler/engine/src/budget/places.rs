@@ -7,7 +7,8 @@
 use goalmill_common::id::PlanId;
 
 use crate::graph::StepIndex;
-use crate::sub_plan::family::{FamilyPlans, outermost, plan_above};
+use crate::sub_plan::family::{outermost, plan_above};
+use crate::sub_plan::family_plans::FamilyPlans;
 use crate::sub_plan::kept_plans;
 use crate::{PlanState, sub_plan};
 

@@ -1,24 +1,24 @@
 //! Plans that calls of a step submit: the step waits without a worker, and goes on with what the plan gave.
 
-use goalmill_common::call::{CallWaitKind, SuspendedCall};
+use goalmill_common::call::SuspendedCall;
 use goalmill_common::event::{CallsDiscarded, StepEvent, StepSuspended};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::{Budget, Usage};
+use goalmill_common::goal::Usage;
 use goalmill_common::id::WorkerId;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Plan, StepKind};
+use goalmill_common::plan::Plan;
 use goalmill_common::status::PlanStatus;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::attempt::failure;
-use crate::attempt::report::Spent;
+use crate::attempt::cancel;
+use crate::attempt::spent::Spent;
 use crate::budget::call_budget;
 use crate::budget::plan_size::count_steps;
-use crate::decide::Turn;
+use crate::calls::resume;
 use crate::graph::StepIndex;
-use crate::sub_plan::family::FamilyRequest;
-use crate::sub_plan::{SubPlanRequest, decompose, family};
-use crate::{PlanState, SubPlanEnd, calls, cleanup, sub_plan};
+use crate::sub_plan::{decompose, family_limits};
+use crate::turn::Turn;
+use crate::{SubPlanEnd, cleanup, sub_plan};
 
 /// Ends an attempt one of whose calls submits a plan, and starts that. A plan that is refused is the outcome of the
 /// call: the agent can correct it.
@@ -44,14 +44,14 @@ pub(crate) fn suspend_for_plan(
         StepSuspended { plan, budget, cost, tokens, usage, ..StepSuspended::new(call.clone(), worker, due_ms) };
     turn.emit_step(i, StepEvent::Suspended(Box::new(suspended)));
     match refused {
-        Some(failure) => calls::resume_call(turn, i, call, &json!({"error": failure}), false, Usage::default()),
-        None => turn.requests.extend(plan_of_call(turn.state, i)),
+        Some(failure) => resume::resume_call(turn, i, call, &json!({"error": failure}), false, Usage::default()),
+        None => turn.requests.extend(sub_plan::plan_of_call(turn.state, i)),
     }
 }
 
 fn validate_call_plan(turn: &Turn<'_>, i: StepIndex, submitted: Option<&Json>) -> Result<Plan, Failure> {
     let depth = sub_plan::depth(turn.state) + 1;
-    if depth > sub_plan::depth_max(turn) {
+    if depth > family_limits::depth_max(turn) {
         let message = format!("the plan would be nested {depth} deep, more than `depth_max`");
         return Err(Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message));
     }
@@ -62,7 +62,7 @@ fn validate_call_plan(turn: &Turn<'_>, i: StepIndex, submitted: Option<&Json>) -
     if steps > u64::try_from(most).unwrap_or(u64::MAX) {
         return Err(invalid(format!("the plan has {steps} steps, more than `planned_steps_max` ({most})")));
     }
-    family::check_family_room(turn, Some(&plan))?;
+    family_limits::check_family_room(turn, Some(&plan))?;
     Ok(plan)
 }
 
@@ -84,17 +84,17 @@ pub(crate) fn call_plan_ended(turn: &mut Turn<'_>, i: StepIndex, waiting: Suspen
     } else {
         outcome["outputs"] = outputs.value();
     }
-    calls::resume_call(turn, i, waiting, &outcome, false, usage.bounded());
+    resume::resume_call(turn, i, waiting, &outcome, false, usage.bounded());
 }
 
 /// The plan of a call did not end in time: it is cancelled.
 pub(crate) fn end_plan_wait(turn: &mut Turn<'_>, i: StepIndex, waiting: SuspendedCall) {
-    failure::cancel_attempt(turn, i);
+    cancel::cancel_attempt(turn, i);
     let message = "the plan did not end in time";
     let failure = Failure::new(FailureClass::Timeout, "PLAN_TIMEOUT", message);
     let outcome =
         json!({"plan": sub_plan::sub_plan_id(turn.state, i), "status": PlanStatus::Cancelled, "error": failure});
-    calls::resume_call(turn, i, waiting, &outcome, true, Usage::default());
+    resume::resume_call(turn, i, waiting, &outcome, true, Usage::default());
 }
 
 /// Drops the recorded call in whose place another one waits.
@@ -104,32 +104,3 @@ pub(crate) fn discard_for(turn: &mut Turn<'_>, i: StepIndex, call: &SuspendedCal
         turn.emit_step(i, StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: call.n, recorded, called })));
     }
 }
-
-/// Whether a plan runs for this step: in its place, or for one of its calls.
-pub(crate) fn has_sub_plan(state: &PlanState, i: StepIndex) -> bool {
-    let step = &state.steps[i];
-    step.run().awaits_plan() || (step.status().is_in_flight() && state.plan.step(i).kind == StepKind::Plan)
-}
-
-/// Starts the plan that a call of the step waits for.
-pub(crate) fn plan_of_call(state: &PlanState, i: StepIndex) -> Option<FamilyRequest> {
-    let (spec, step) = (state.plan.step(i), &state.steps[i]);
-    let StepSuspended { call, plan, .. } = step.run().suspended_for(CallWaitKind::Plan)?;
-    let given = step.grant().map(|grant| grant.left).unwrap_or_default();
-    let text: String = call.wait.text.chars().take(DESCRIPTION_CHARS_MAX).collect();
-    Some(sub_plan::start_of_sub_plan(
-        state,
-        i,
-        SubPlanRequest {
-            description: if text.is_empty() { format!("call {} of step `{}`", call.n, spec.id) } else { text },
-            inputs: call.wait.inputs.as_ref().map_or(Value::Null, Json::value),
-            plan: plan.as_deref().cloned(),
-            budget: Budget { tokens: given.tokens, cost: given.cost, seconds: None },
-            // Nobody has seen this plan before.
-            require_approval: state.accepted.goal.planning.require_approval,
-        },
-    ))
-}
-
-/// Characters of the description of a call's plan.
-const DESCRIPTION_CHARS_MAX: usize = 1_000;

@@ -4,214 +4,22 @@
 pub(crate) mod cleanup_state;
 pub(crate) mod done_work;
 pub(crate) mod outcome;
+pub(crate) mod plan_end;
+pub(crate) mod undo;
+pub(crate) mod undo_end;
 
 use std::collections::BTreeSet;
 
-use goalmill_common::event::{
-    CleanupStarted, PlanEnded, PlanEvent, SkipCause, StepCancelled, StepCompleted, StepEvent, StepUndone,
-};
-use goalmill_common::failure::Failure;
-use goalmill_common::goal::Usage;
-use goalmill_common::json::Json;
+use goalmill_common::event::{CleanupStarted, PlanEnded};
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::UndoOn;
+use goalmill_common::plan::{Collect, UndoOn};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use crate::attempt::failure;
-use crate::attempt::report::Spent;
+use crate::cleanup;
 use crate::cleanup::cleanup_state::CleanupRun;
-use crate::decide::Turn;
-use crate::graph::{StepIndex, unlock};
-use crate::render::payloads;
+use crate::graph::StepIndex;
 use crate::sub_plan::inner_plans::NOT_UNDONE_MAX;
-use crate::sub_plan::kept_plans;
-use crate::{PlanState, ReplayError, SubPlanEnd, apply, attempt, delayed_start, sub_plan};
-
-/// Ends the plan, once its clean-up steps have run. The first of them begins when the turn goes on.
-pub(crate) fn end_plan(turn: &mut Turn<'_>, outcome: PlanEnded) {
-    if !runs_cleanup(turn.state) {
-        return emit_end(turn, outcome);
-    }
-    let undo = to_undo(turn.state, outcome.status);
-    if !kept_plans::keeps_work(turn.state, outcome.status) {
-        skip_needless_undos(turn, &undo, outcome.status);
-    }
-    let holds = turn.state.inner.unended() > 0;
-    if undo.is_empty() && !has_always(turn.state) && !holds {
-        return emit_end(turn, outcome);
-    }
-    let limit_ms = turn.context.limits.cleanup_ms;
-    // Each plan inside may take the time of its own clean-up, once those inside it have.
-    let levels = 1 + u64::from(sub_plan::depth_max(turn).saturating_sub(sub_plan::depth(turn.state)));
-    let due_ms = turn.after(if holds { limit_ms.saturating_mul(levels) } else { limit_ms });
-    let undo = undo.into_iter().map(|i| turn.id_of(i)).collect();
-    let started = CleanupStarted { outcome, undo, due_ms, after_inside_ms: holds.then_some(limit_ms) };
-    turn.emit_plan(PlanEvent::CleanupStarted(Box::new(started)));
-    turn.finished.clear();
-    turn.begins_cleanup = true;
-}
-
-/// Ends the plan, or keeps it until the plan around it ends.
-pub(crate) fn emit_end(turn: &mut Turn<'_>, outcome: PlanEnded) {
-    if kept_plans::keeps_work(turn.state, outcome.status) {
-        return turn.emit_plan(PlanEvent::Kept(Box::new(outcome)));
-    }
-    kept_plans::release_kept(turn);
-    let (status, outcome) = (outcome.status, Box::new(outcome));
-    turn.emit_plan(if status == PlanStatus::Cancelled {
-        PlanEvent::Cancelled(outcome)
-    } else if matches!(status, PlanStatus::Completed | PlanStatus::Partial) {
-        PlanEvent::Completed(outcome)
-    } else {
-        PlanEvent::Failed(outcome)
-    });
-}
-
-fn skip_needless_undos(turn: &mut Turn<'_>, undo: &[StepIndex], status: PlanStatus) {
-    let undo: BTreeSet<StepIndex> = undo.iter().copied().collect();
-    let needless: Vec<(StepIndex, String)> = open_cleanup(turn.state)
-        .filter(|i| !undo.contains(i))
-        .filter_map(|i| {
-            let target = turn.state.plan.step(i).undoes.as_ref()?;
-            let was_done = turn.state.graph.find(target.as_str()).is_some_and(|t| is_undone_by(turn.state, t, i));
-            let reason = if was_done {
-                format!("the plan ends as {status}: `{target}` stays done")
-            } else {
-                format!("`{target}` was not done")
-            };
-            Some((i, reason))
-        })
-        .collect();
-    for (i, reason) in needless {
-        unlock::skip_step(turn, i, SkipCause::Condition, reason);
-    }
-}
-
-/// Lets an undo step continue with the next piece of work that it undoes. Returns whether there is one.
-///
-/// - `undone`: how it went with the last one.
-fn undo_next(turn: &mut Turn<'_>, i: StepIndex, undone: StepUndone) -> bool {
-    if !done_work::undoes_more(turn.state, i) {
-        return false;
-    }
-    turn.emit_step(i, StepEvent::Undone(Box::new(undone)));
-    payloads::forget_payloads(turn, i);
-    turn.finished.push_back(i);
-    true
-}
-
-/// Takes the outputs of a step. Returns them if it is done: an undo step is not before it has undone all that is done.
-pub(crate) fn finish_undo(turn: &mut Turn<'_>, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
-    if turn.state.plan.step(i).undoes.is_none() {
-        return Some(completed);
-    }
-    let StepCompleted { cost, tokens, usage, duration_ms, .. } = completed;
-    let outputs = Some(completed.outputs.clone());
-    if undo_next(turn, i, StepUndone { outputs, failure: None, cost, tokens, usage, duration_ms }) {
-        return None;
-    }
-    let spent = Spent::from_completed(&completed);
-    match done_work::failed_undos(turn.state, i, 0) {
-        None => Some(completed),
-        Some(failure) => {
-            failure::fail_step(turn, i, failure, spent);
-            None
-        }
-    }
-}
-
-/// Takes the failure of an undo step that has more to undo. Returns whether it has.
-pub(crate) fn fail_undo(turn: &mut Turn<'_>, i: StepIndex, failure: &Failure, spent: Spent) -> bool {
-    let Spent { cost, tokens, split: usage, duration_ms } = spent;
-    done_work::undoes_more(turn.state, i)
-        && undo_next(
-            turn,
-            i,
-            StepUndone { outputs: None, failure: Some(failure.clone()), cost, tokens, usage, duration_ms },
-        )
-}
-
-/// Skips a step whose condition is false. An undo step passes over one piece of work alone.
-pub(crate) fn skip_by_condition(turn: &mut Turn<'_>, i: StepIndex, reason: String) {
-    if undo_next(turn, i, StepUndone::default()) {
-        return;
-    }
-    if let Some(failure) = done_work::failed_undos(turn.state, i, 0) {
-        failure::fail_step(turn, i, failure, Spent::default());
-    } else if done_work::undone(turn.state, i) == 0 || turn.state.steps[i].attempt() == 0 {
-        unlock::skip_step(turn, i, SkipCause::Condition, reason);
-    } else {
-        attempt::emit_completed(turn, i, Json::empty_object());
-    }
-}
-
-/// Goes on with the clean-up, and ends the plan after it.
-pub(crate) fn advance_cleanup(turn: &mut Turn<'_>) {
-    if turn.begins_cleanup {
-        unlock_cleanup(turn);
-    }
-    loop {
-        if turn.state.is_final() {
-            return turn.finished.clear();
-        }
-        if let Some(i) = turn.finished.pop_front() {
-            unlock::unlock_dependents(turn, i);
-            if turn.state.plan.step(i).undoes.is_some() {
-                unlock_cleanup(turn);
-            }
-        } else if !unlock::run_next_engine_step(turn) {
-            break;
-        }
-    }
-    if turn.state.is_done() {
-        finish_cleanup(turn, "");
-    }
-}
-
-/// A plan inside has ended while this one waits for it. The clean-up begins after the last one.
-pub(crate) fn inside_ended(turn: &mut Turn<'_>, i: StepIndex, end: SubPlanEnd) {
-    if end.is_kept {
-        kept_plans::keep_inside(turn, i);
-    }
-    let Usage { cost, tokens } = end.usage.bounded();
-    let (reason, not_undone) = ("the plan around it ends".to_owned(), named_inside(turn.state, i, end.not_undone));
-    let cancelled = StepCancelled { reason, cost, tokens, not_undone };
-    turn.emit_step(i, StepEvent::Cancelled(Box::new(cancelled)));
-    unlock_cleanup(turn);
-    advance_cleanup(turn);
-}
-
-/// Lets the next undo step begin, or after the last one all `always` steps.
-pub(crate) fn unlock_cleanup(turn: &mut Turn<'_>) {
-    turn.begins_cleanup = false;
-    if turn.state.cleanup.is_stopping() {
-        return;
-    }
-    match turn.state.cleanup.run().and_then(CleanupRun::next_undo) {
-        Some(next) if turn.state.plan.step(next).is_cleanup() => unlock::try_unlock(turn, next),
-        Some(holder) => kept_plans::undo_kept(turn, holder),
-        None => {
-            let open: Vec<StepIndex> = open_cleanup(turn.state).collect();
-            open.into_iter().for_each(|i| unlock::try_unlock(turn, i));
-        }
-    }
-}
-
-/// Ends the plan with its outcome; clean-up steps that are open are cancelled.
-///
-/// - `why`: why they are; empty when none is open.
-pub(crate) fn finish_cleanup(turn: &mut Turn<'_>, why: &str) {
-    let Some(cleanup) = turn.state.cleanup.run().cloned() else { return };
-    let cancelled = failure::cancel_steps(turn, "the clean-up has ended", why);
-    let failed = cleanup_not_done(turn.state);
-    let mut outcome = PlanEnded { cancelled, ..cleanup.outcome };
-    if !failed.is_empty() {
-        let separator = if outcome.reason.is_empty() { "" } else { "; " };
-        let failed = in_quotes(&failed);
-        outcome.reason.push_str(&format!("{separator}clean-up steps that did not succeed: {failed}"));
-    }
-    emit_end(turn, outcome);
-}
+use crate::{PlanState, ReplayError, apply, delayed_start};
 
 /// Names in quotes.
 pub(crate) fn in_quotes(names: &[String]) -> String {
@@ -257,7 +65,7 @@ pub(crate) fn is_stopping(state: &PlanState, i: StepIndex) -> bool {
 }
 
 /// Clean-up steps that are not final.
-fn open_cleanup(state: &PlanState) -> impl Iterator<Item = StepIndex> {
+pub(crate) fn open_cleanup(state: &PlanState) -> impl Iterator<Item = StepIndex> {
     state.graph.cleanup_steps().iter().copied().filter(|i| !state.steps[*i].status().is_final())
 }
 
@@ -282,7 +90,7 @@ fn undos_after(state: &PlanState, status: PlanStatus) -> Vec<StepIndex> {
         return Vec::new();
     };
     // The plan around a kept one says whether it is undone.
-    if !kept_plans::is_kept(state) && state.plan.definition().undo_on.as_ref().is_some_and(|on| !on.contains(&wanted)) {
+    if !state.is_kept() && state.plan.definition().undo_on.as_ref().is_some_and(|on| !on.contains(&wanted)) {
         return Vec::new();
     }
     let own = open_cleanup(state).filter_map(|i| {
@@ -381,7 +189,7 @@ pub(crate) fn begin_cleanup(state: &mut PlanState, seq: u64, started: &CleanupSt
     let undo = started.undo.iter().map(|id| apply::step_of(state, seq, id)).collect::<Result<_, _>>()?;
     let outcome = PlanEnded { cancelled: Vec::new(), ..started.outcome.clone() };
     let run = CleanupRun {
-        keeps_undos: kept_plans::may_keep_work(state, outcome.status),
+        keeps_undos: may_keep_work(state, outcome.status),
         outcome,
         undo,
         due_ms: started.due_ms,
@@ -395,4 +203,22 @@ pub(crate) fn begin_cleanup(state: &mut PlanState, seq: u64, started: &CleanupSt
     // By hand, or by a revision.
     pass_cleanup(state);
     Ok(())
+}
+
+/// Whether a plan that ends like that is kept: it has done what can be undone. The plan around a map undoes what its
+/// items did, but for what plans inside them did.
+pub(crate) fn keeps_work(state: &PlanState, status: PlanStatus) -> bool {
+    let has_work =
+        || state.graph.undone_steps().any(|i| cleanup::is_undone(state, i) && !done_work::is_idle_map(state, i));
+    may_keep_work(state, status) && (state.inner.has_kept() || has_work())
+}
+
+/// The same in logs of earlier builds, in which a map has work whose items have done nothing.
+pub(crate) fn may_keep_work(state: &PlanState, status: PlanStatus) -> bool {
+    let is_done = matches!(status, PlanStatus::Completed | PlanStatus::Partial);
+    if !is_done || state.parent().is_none() || state.outcome.kept().is_some() {
+        return false;
+    }
+    let has_work = || state.graph.undone_steps().any(|i| cleanup::is_undone(state, i));
+    state.inner.has_kept() || state.plan.definition().collect != Collect::List && has_work()
 }

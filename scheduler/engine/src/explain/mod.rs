@@ -2,9 +2,9 @@
 
 use crate::graph::StepIndex;
 use crate::people::waiting::Waiting;
-use crate::sub_plan::kept_plans;
+use crate::revise::revising;
 use crate::wait::named_event;
-use crate::{PlanState, cleanup, delayed_start, revise, sub_plan, wait};
+use crate::{PlanState, cleanup, delayed_start, sub_plan, wait};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::event::GoalChanged;
 use goalmill_common::failure::Failure;
@@ -56,12 +56,12 @@ fn explain_plan(state: &PlanState, now_ms: u64) -> String {
     let until = |ms: u64| {
         if ms > 0 { format!(", until {} at the latest", rfc3339(ms)) } else { String::new() }
     };
-    if let Some(proposed) = revise::proposed(state) {
+    if let Some(proposed) = revising::proposed(state) {
         let (until, what) = (until(proposed.due_ms), proposed.proposal.summary.as_str());
         let colon = if what.is_empty() { "" } else { ": " };
         return format!("a person must agree to a revision{until}{colon}{what}");
     }
-    if let Some(asked) = revise::open_question(state) {
+    if let Some(asked) = revising::open_question(state) {
         return format!("a person must answer `{}`{}: {}", asked.id, until(asked.due_ms), asked.question.question);
     }
     match state.status {
@@ -86,7 +86,7 @@ fn explain_plan(state: &PlanState, now_ms: u64) -> String {
                 until(state.waiting.due_ms().unwrap_or_default())
             )
         }
-        PlanStatus::Running if kept_plans::is_kept(state) => {
+        PlanStatus::Running if state.is_kept() => {
             let around = state.parent().map_or("", |parent| parent.plan.as_str());
             format!("its work is done: it ends with the plan around it, `{around}`, which may have it undone")
         }

@@ -10,7 +10,8 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use super::elapsed;
 use crate::graph::StepIndex;
 use crate::people::waiting::Waiting;
-use crate::{PlanState, delayed_start, revise, sub_plan, wait};
+use crate::revise::revising;
+use crate::{PlanState, delayed_start, sub_plan, wait};
 
 /// What a plan's log does not contain: the state of queues and workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,10 +118,10 @@ pub(crate) fn root_cause(state: &PlanState, i: StepIndex, around: Option<&Explai
 
 /// The hint for a plan that blocks its steps itself.
 fn hint_for_plan(state: &PlanState, plan: &str) -> String {
-    if let Some(asked) = revise::open_question(state) {
+    if let Some(asked) = revising::open_question(state) {
         return format!("answer it: `goalmill plan answer {plan} {} ANSWER`", asked.id);
     }
-    if revise::proposed(state).is_some() {
+    if revising::proposed(state).is_some() {
         return format!("`goalmill plan approve {plan}`, or `goalmill plan reject {plan}`");
     }
     match state.status {

@@ -1,18 +1,18 @@
 //! Phases and their checkpoints. At the last checkpoint of an iterative plan, planners are asked for the next part.
 
-use goalmill_common::event::{PhaseNamed, PlanEvent, Reason};
+use goalmill_common::event::{PhaseNamed, PlanEvent};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::PlanStatus;
 
-use crate::decide::Turn;
+use crate::criteria::judgement;
 use crate::graph::unlock;
 use crate::revise::trigger;
-use crate::{PlanState, criteria, delayed_start, revise};
+use crate::turn::Turn;
 
 /// Ends or begins the current phase if that is due. Returns whether anything changed.
 pub(crate) fn move_phase(turn: &mut Turn<'_>) -> bool {
     let Some(phase) = turn.state.phases.current_state() else { return false };
-    if !delayed_start::is_under_way(turn) || (phase.begun && phase.open > 0) {
+    if !turn.is_under_way() || (phase.begun && phase.open > 0) {
         return false;
     }
     let named =
@@ -41,7 +41,7 @@ pub(crate) fn move_phase(turn: &mut Turn<'_>) -> bool {
 }
 
 /// Requests a replan after a phase with a checkpoint.
-pub(crate) fn request_checkpoint(turn: &mut Turn<'_>, phase: usize) {
+fn request_checkpoint(turn: &mut Turn<'_>, phase: usize) {
     let spec = &turn.state.plan.definition().phases[phase];
     if !spec.checkpoint || turn.state.status != PlanStatus::Running || turn.state.is_done() {
         return;
@@ -49,7 +49,7 @@ pub(crate) fn request_checkpoint(turn: &mut Turn<'_>, phase: usize) {
     let name = spec.id.clone();
     if !turn.state.accepted.goal.success_criteria.is_empty() {
         // What waits for payloads is judged when they are there.
-        criteria::judge_now(turn, Some(&name));
+        judgement::judge_now(turn, Some(&name));
     }
     request_replan_after(turn, phase);
 }
@@ -66,35 +66,4 @@ pub(crate) fn request_next_part(turn: &mut Turn<'_>) {
 fn request_replan_after(turn: &mut Turn<'_>, phase: usize) {
     let reason = format!("phase `{}` has ended", turn.state.plan.definition().phases[phase].id);
     trigger::replan(turn, Trigger::PhaseCheckpoint, None, reason);
-}
-
-/// Ends an iterative plan to which the planner adds nothing.
-pub(crate) fn finish_iterative_plan(turn: &mut Turn<'_>, summary: &str) {
-    let said = if summary.is_empty() { String::new() } else { format!(": {summary}") };
-    let needs_next_part = needs_next_part(turn.state);
-    turn.emit_plan(PlanEvent::Resumed(Reason::boxed(format!("the planner adds nothing{said}"))));
-    // `propagate` would request the next part again.
-    if needs_next_part && !revise::is_plan_open(turn.state) {
-        unlock::complete_plan(turn);
-    } else {
-        unlock::skip_blocked(turn);
-    }
-}
-
-/// Whether every step of an iterative plan is final and its last phase ends in a checkpoint.
-pub(crate) fn is_part_due(state: &PlanState) -> bool {
-    let last = state.plan.definition().phases.last().is_some_and(|phase| phase.checkpoint);
-    last && state.phases.current() == state.plan.definition().phases.len()
-        && state.is_done()
-        && state.plan.definition().is_iterative()
-}
-
-/// Whether an iterative plan is replanned at a checkpoint.
-pub(crate) fn is_at_part(state: &PlanState) -> bool {
-    state.waiting.is_for(Trigger::PhaseCheckpoint) && state.plan.definition().is_iterative()
-}
-
-/// Whether an iterative plan has run all its steps and waits for its next part.
-pub(crate) fn needs_next_part(state: &PlanState) -> bool {
-    is_at_part(state) && state.is_done()
 }

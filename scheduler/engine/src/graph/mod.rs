@@ -1,6 +1,7 @@
 //! The dependency graph of a plan: dependents, ranks, phases, resources.
 
 pub(crate) mod checkpoint;
+pub(crate) mod dependencies;
 pub(crate) mod engine_steps;
 pub(crate) mod open_dependencies;
 pub(crate) mod phases;

@@ -7,7 +7,7 @@ use goalmill_common::plan::{Plan, Step, StepKind};
 
 use crate::budget::plan_size::count_step;
 use crate::graph::StepIndex;
-use crate::revise::{into_items, into_plan};
+use crate::revise::inner_plan::{into_items, into_plan};
 
 /// The plan of a run.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,10 +5,11 @@ use goalmill_common::criterion::JudgeKind;
 use goalmill_common::plan::ApprovalDefault;
 use goalmill_common::view::{DecisionView, WaitSummary};
 
+use crate::PlanState;
 use crate::graph::StepIndex;
 use crate::people::waiting::Waiting;
+use crate::revise::revising;
 use crate::state::StepState;
-use crate::{PlanState, revise};
 
 /// How much the plan needs from people, and when the first of it is decided without them.
 pub(crate) fn wait_summary(state: &PlanState) -> Option<WaitSummary> {
@@ -37,8 +38,8 @@ fn awaits_person(state: &PlanState) -> bool {
 pub(crate) fn decision_view(state: &PlanState) -> Option<DecisionView> {
     let (default, failed_step) = if let Waiting::Approval { .. } = state.waiting {
         (state.plan.definition().approve.unwrap_or_default().default, None)
-    } else if revise::proposed(state).is_some() {
-        (revise::policy(state).approve.unwrap_or_default().default, None)
+    } else if revising::proposed(state).is_some() {
+        (revising::policy(state).approve.unwrap_or_default().default, None)
     } else {
         (ApprovalDefault::Reject, state.open_decision()?.step.clone())
     };

@@ -3,32 +3,30 @@
 pub(crate) mod awaited;
 pub(crate) mod decider;
 pub(crate) mod hook;
+pub(crate) mod hook_answers;
 pub(crate) mod hook_question;
+pub(crate) mod questions;
 pub(crate) mod step_decisions;
 pub(crate) mod waiting;
 
 use goalmill_common::command::GoalCorrection;
-use goalmill_common::event::{
-    GoalChanged, PlanEvent, PlanRejected, QuestionAnswered, Reason, StepAnswered, StepEvent, StepQuestion,
-};
+use goalmill_common::event::{GoalChanged, PlanEvent, PlanRejected, QuestionAnswered, Reason, StepAnswered, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
-use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
-use goalmill_common::json_limits;
 use goalmill_common::plan::ApprovalDefault;
-use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_plan::document::issue;
+use goalmill_common::status::PlanStatus;
 use serde_json::json;
 
-use crate::attempt::report::Spent;
-use crate::attempt::{failure, output_check};
-use crate::decide::{Turn, not_allowed};
+use crate::attempt::spent::Spent;
+use crate::attempt::{cancel, completion, failure};
+use crate::calls::resume;
+use crate::criteria::judged;
 use crate::graph::{StepIndex, unlock};
 use crate::people::waiting::{PLANNER_MS, Waiting};
-use crate::render::payloads;
-use crate::revise::{by_person, record};
-use crate::{Rejection, attempt, calls, criteria, requests, revise, submit};
+use crate::revise::{by_person, record, revising};
+use crate::turn::Turn;
+use crate::{Rejection, planned, progress, refusals};
 pub use hook::{replan_seq, revision_hook};
 pub use hook_question::hook_question;
 
@@ -36,20 +34,20 @@ pub use hook_question::hook_question;
 pub(crate) fn answer_plan(turn: &mut Turn<'_>, agrees: bool, reason: String) -> Result<(), Rejection> {
     if let Waiting::Approval { .. } = turn.state.waiting {
         if agrees { approve(turn, reason) } else { reject(turn, reason) }
-    } else if revise::proposed(turn.state).is_some() {
+    } else if revising::proposed(turn.state).is_some() {
         if agrees { by_person::approve_revision(turn, &reason) } else { by_person::reject_revision(turn, &reason) }
     } else if turn.state.open_decision().is_some() {
         if !agrees {
-            failure::continue_without_revision(turn, reason);
+            record::continue_without_revision(turn, reason);
             return Ok(());
         }
         turn.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
         record::handle_deferred_failure(turn);
         if turn.state.status == PlanStatus::Running {
-            unlock::skip_blocked(turn);
+            progress::skip_blocked(turn);
         }
     } else {
-        return Err(requests::refuse_plan(turn, "there is nothing to approve or reject"));
+        return Err(refusals::refuse_plan(turn, "there is nothing to approve or reject"));
     }
     Ok(())
 }
@@ -57,18 +55,18 @@ pub(crate) fn answer_plan(turn: &mut Turn<'_>, agrees: bool, reason: String) -> 
 /// Corrects the goal of a plan that waits for approval.
 pub(crate) fn correct_goal(turn: &mut Turn<'_>, correction: GoalCorrection, reason: String) -> Result<(), Rejection> {
     if !matches!(turn.state.waiting, Waiting::Approval { .. }) {
-        return Err(requests::refuse_plan(turn, "its goal can be corrected only while the plan waits for approval"));
+        return Err(refusals::refuse_plan(turn, "its goal can be corrected only while the plan waits for approval"));
     }
     let mut changed = GoalChanged::from_goal(&turn.state.accepted.goal);
     changed.read.clone_from(&turn.state.goal_read);
     changed.correct(correction);
-    submit::change_goal(turn, GoalChanged { reason, ..changed });
+    planned::change_goal(turn, GoalChanged { reason, ..changed });
     Ok(())
 }
 
 pub(crate) fn approve_step(turn: &mut Turn<'_>, i: StepIndex, reason: String) {
-    if let Some(call) = calls::waiting_call(turn, i) {
-        return calls::resume_call(
+    if let Some(call) = resume::waiting_call(turn, i) {
+        return resume::resume_call(
             turn,
             i,
             call,
@@ -82,8 +80,8 @@ pub(crate) fn approve_step(turn: &mut Turn<'_>, i: StepIndex, reason: String) {
 
 /// Rejects the step, or the call that waits for approval: its agent continues without it.
 pub(crate) fn reject_step(turn: &mut Turn<'_>, i: StepIndex, reason: &str) {
-    if let Some(call) = calls::waiting_call(turn, i) {
-        return calls::resume_call(
+    if let Some(call) = resume::waiting_call(turn, i) {
+        return resume::resume_call(
             turn,
             i,
             call,
@@ -96,21 +94,6 @@ pub(crate) fn reject_step(turn: &mut Turn<'_>, i: StepIndex, reason: &str) {
     failure::give_up(turn, i, Failure::new(FailureClass::Permanent, "REJECTED", message), Spent::default());
 }
 
-pub(crate) fn awaiting_step(turn: &Turn<'_>, step: &StepId) -> Result<StepIndex, Rejection> {
-    let i = requests::open_step(turn, step)?;
-    if turn.status_of(i) != StepStatus::AwaitingApproval {
-        return Err(requests::refuse_step(turn, i, "it does not await approval"));
-    }
-    let hook = turn.state.steps[i].run().hooks();
-    if hook.is_some_and(|asked| asked.completed.is_some()) {
-        return Err(requests::refuse_step(turn, i, "a hook decides about its outputs"));
-    }
-    if turn.state.steps[i].run().question().is_some() {
-        return Err(requests::refuse_step(turn, i, "it waits for an answer, not for an approval"));
-    }
-    Ok(i)
-}
-
 pub(crate) fn decide_by_default(turn: &mut Turn<'_>, i: StepIndex) {
     let default = turn.state.plan.step(i).approve.unwrap_or_default().default;
     match default {
@@ -121,73 +104,39 @@ pub(crate) fn decide_by_default(turn: &mut Turn<'_>, i: StepIndex) {
 
 pub(crate) fn approve(turn: &mut Turn<'_>, reason: String) {
     turn.emit_plan(PlanEvent::Approved(Reason::boxed(reason)));
-    submit::start_steps(turn);
+    planned::start_steps(turn);
 }
 
 pub(crate) fn reject(turn: &mut Turn<'_>, reason: String) {
-    let cancelled = failure::cancel_steps(turn, "the plan was rejected", &reason);
+    let cancelled = cancel::cancel_steps(turn, "the plan was rejected", &reason);
     turn.emit_plan(PlanEvent::Rejected(Box::new(PlanRejected { reason, cancelled })));
-}
-
-/// Asks the step's question. Returns whether the step waits for the answer.
-pub(crate) fn ask_step(turn: &mut Turn<'_>, i: StepIndex) -> bool {
-    let Some(ask) = turn.state.plan.step(i).ask.clone() else { return false };
-    if turn.state.steps[i].decisions().answer().is_some() {
-        return false;
-    }
-    match turn.expressions(i).text(&ask.question) {
-        Ok(question) => {
-            let due_ms = turn.after(ask.limit_ms.min(turn.context.limits.approval_ms_max));
-            turn.emit_step(i, StepEvent::QuestionAsked(Box::new(StepQuestion { question, due_ms })));
-        }
-        Err(why) => payloads::put_off(turn, i, why),
-    }
-    true
 }
 
 pub(crate) fn answer_question(turn: &mut Turn<'_>, name: &str, answer: Json, reason: String) -> Result<(), Rejection> {
     let of_plan = turn.state.waiting.asked().filter(|asked| asked.id == name).cloned();
     if let Some(asked) = of_plan {
-        check_answer(turn, asked.question.schema.as_ref(), &answer)?;
+        questions::check_answer(turn, asked.question.schema.as_ref(), &answer)?;
         answer_plan_question(turn, asked.id, answer, false, reason);
         return Ok(());
     }
-    if criteria::judge_by_person(turn, name, &answer, &reason)? {
+    if judged::judge_by_person(turn, name, &answer, &reason)? {
         return Ok(());
     }
     let i = turn.state.graph.find(name).filter(|i| turn.state.steps[*i].run().question().is_some());
     let Some(i) = i else {
-        return Err(not_allowed(format!("there is no open question `{name}`")));
+        return Err(Rejection::not_allowed(format!("there is no open question `{name}`")));
     };
-    if let Some(call) = calls::waiting_call(turn, i) {
-        check_answer(turn, call.wait.schema.as_ref(), &answer)?;
-        calls::resume_call(turn, i, call, &json!({"answer": answer}), false, Usage::default());
-        unlock::propagate(turn);
+    if let Some(call) = resume::waiting_call(turn, i) {
+        questions::check_answer(turn, call.wait.schema.as_ref(), &answer)?;
+        resume::resume_call(turn, i, call, &json!({"answer": answer}), false, Usage::default());
+        progress::propagate(turn);
         return Ok(());
     }
     let ask = turn.state.plan.step(i).ask.clone().expect("only a step with a question asks one");
-    check_answer(turn, ask.schema.as_ref(), &answer)?;
+    questions::check_answer(turn, ask.schema.as_ref(), &answer)?;
     answer_step(turn, i, answer, false, reason);
-    unlock::propagate(turn);
+    progress::propagate(turn);
     Ok(())
-}
-
-pub(crate) fn check_answer(turn: &Turn<'_>, schema: Option<&Json>, answer: &Json) -> Result<(), Rejection> {
-    let Some(detail) = answer_issue(turn, schema, answer) else { return Ok(()) };
-    let issues = vec![issue("INVALID_ANSWER", "/answer", detail, "answer as the question's `schema` says")];
-    Err(Rejection::Invalid { reason: "the answer does not fit the question".into(), issues })
-}
-
-/// Returns why an answer does not fit the question with this schema.
-pub(crate) fn answer_issue(turn: &Turn<'_>, schema: Option<&Json>, answer: &Json) -> Option<String> {
-    let (bytes, most) = (answer.text().len(), turn.context.limits.payload_bytes_max);
-    if bytes > most {
-        return Some(format!("it has {bytes} bytes, more than `payload_bytes_max` ({most})"));
-    }
-    if let Err(wrong) = json_limits::check_json(answer, turn.context.limits.nesting_max) {
-        return Some(wrong.to_string());
-    }
-    output_check::schema_mismatch(schema?, answer).map(|why| why.to_string())
 }
 
 /// Continues the step with the answer, as its outputs or as one of its inputs.
@@ -199,7 +148,7 @@ fn answer_step(turn: &mut Turn<'_>, i: StepIndex, answer: Json, by_default: bool
     if !is_result {
         return unlock::try_unlock(turn, i);
     }
-    attempt::complete_with(turn, i, answer);
+    completion::complete_with(turn, i, answer);
 }
 
 fn answer_plan_question(turn: &mut Turn<'_>, id: String, answer: Json, by_default: bool, reason: String) {
@@ -225,6 +174,6 @@ pub(crate) fn answer_plan_by_default(turn: &mut Turn<'_>) {
     let Some(asked) = turn.state.waiting.asked().cloned() else { return };
     match asked.question.default {
         Some(answer) => answer_plan_question(turn, asked.id, answer, true, "nobody answered in time".into()),
-        None => failure::continue_without_revision(turn, "nobody answered in time".into()),
+        None => record::continue_without_revision(turn, "nobody answered in time".into()),
     }
 }

@@ -3,6 +3,7 @@
 //! `now` is the time of the command that renders; for a step with an attempt out it is the time at which the attempt was
 //! queued, so that its inputs are the same whenever they are rendered.
 
+pub(crate) mod loaded_payloads;
 pub(crate) mod payload_loads;
 pub(crate) mod payloads;
 

@@ -5,32 +5,18 @@
 use std::borrow::Cow;
 
 use goalmill_common::blob_ref;
-use goalmill_common::failure::Failure;
 use goalmill_common::json::Json;
-use goalmill_common::plan::StepKind;
-use goalmill_common::status::StepStatus;
-use goalmill_expression::{NeededPayload, Payloads};
+use goalmill_expression::NeededPayload;
 
-use crate::attempt::report::Spent;
-use crate::attempt::{failure, report};
-use crate::decide::Turn;
-use crate::graph::{StepIndex, unlock};
-use crate::render::payload_loads::{HeldOutcome, LoadedPayload};
-use crate::transitions::may_fail;
-use crate::{Effect, Rejection, attempt, criteria, render, sub_plan};
+use crate::Effect;
+use crate::graph::StepIndex;
+use crate::render::payload_loads::HeldOutcome;
+use crate::turn::Turn;
 
 /// Asks for payloads that a step, or the criteria, read; the decision is made when they are there.
 pub(crate) fn ask_payloads(turn: &mut Turn<'_>, reader: Option<StepIndex>, payloads: Vec<NeededPayload>) {
     if turn.state.loads.asked.insert(reader) {
         turn.effects.push(Effect::LoadPayloads { step: reader, payloads });
-    }
-}
-
-/// Ends a decision that could not be made: it fails the step, or waits for payloads.
-pub(crate) fn put_off(turn: &mut Turn<'_>, i: StepIndex, why: render::Unrendered) {
-    match why {
-        render::Unrendered::Failed(failure) => failure::give_up(turn, i, failure, Spent::default()),
-        render::Unrendered::Needs(payloads) => ask_payloads(turn, Some(i), payloads),
     }
 }
 
@@ -87,83 +73,6 @@ pub(crate) fn with_loaded<'o>(turn: &Turn<'_>, i: StepIndex, outputs: &'o Json) 
     let mut value = outputs.value();
     blob_ref::replace(&mut value, &mut |key| payloads.get(key).map(|payload| payload.json().clone()));
     Cow::Owned(value.into())
-}
-
-/// Takes payloads that were asked for, and makes the decision that waits for them.
-pub(crate) fn payloads_loaded(
-    turn: &mut Turn<'_>,
-    reader: Option<StepIndex>,
-    found: Vec<LoadedPayload>,
-) -> Result<(), Rejection> {
-    if reader.is_some_and(|i| i.as_usize() >= turn.state.steps.len()) {
-        return Err(Rejection::NotDue);
-    }
-    turn.state.loads.asked.remove(&reader);
-    let mut failed = None;
-    let mut payloads = Payloads::new();
-    for (key, payload) in found {
-        match payload {
-            Ok(payload) => drop(payloads.insert(key, payload)),
-            Err(failure) => failed = failed.or(Some(failure)),
-        }
-    }
-    turn.state.loads.add(reader, payloads);
-    match (reader, failed) {
-        (None, failed) => {
-            turn.state.loads.criteria_failure = failed;
-            if !turn.state.is_done() {
-                criteria::judge_now(turn, None);
-            }
-        }
-        (Some(i), Some(failure)) => fail_unread(turn, i, failure),
-        (Some(i), None) => decide_step(turn, i)?,
-    }
-    unlock::propagate(turn);
-    turn.state.loads.remove(None);
-    turn.state.loads.criteria_failure = None;
-    Ok(())
-}
-
-/// Fails a step whose payloads cannot be read.
-fn fail_unread(turn: &mut Turn<'_>, i: StepIndex, failure: Failure) {
-    let held = turn.state.loads.held.remove(&i);
-    // The attempt is done, and what it gave cannot be read.
-    let failure = if held.is_some() { failure.with_unknown_outcome() } else { failure };
-    if let Some(HeldOutcome::Report(report)) = held {
-        report::acknowledge(turn, &report);
-    }
-    if may_fail(turn.state.steps[i].status()) {
-        failure::give_up(turn, i, failure, Spent::default());
-    }
-}
-
-/// Makes the decision about a step that waited for payloads.
-fn decide_step(turn: &mut Turn<'_>, i: StepIndex) -> Result<(), Rejection> {
-    if let Some(held) = turn.state.loads.held.remove(&i) {
-        return match held {
-            HeldOutcome::Report(report) => report::receive_report(turn, *report),
-            HeldOutcome::SubPlan { step, attempt, end } => sub_plan::sub_plan_ended(turn, &step, attempt, *end),
-        };
-    }
-    let step = &turn.state.steps[i];
-    let (status, is_plan) = (step.status(), turn.state.plan.step(i).kind == StepKind::Plan);
-    if status == StepStatus::Pending {
-        unlock::try_unlock(turn, i);
-    } else if status == StepStatus::Ready {
-        if turn.state.can_dispatch(i) {
-            attempt::dispatch_step(turn, i)?;
-        } else {
-            turn.effects.extend(turn.state.is_offered(i).then_some(Effect::Ready(i)));
-        }
-    } else if step.run().hooks().is_some() {
-        turn.effects.push(Effect::AskHooks { step: Some(i) });
-    } else if status == StepStatus::Running
-        && is_plan
-        && let Ok(inputs) = turn.expressions(i).inputs()
-    {
-        turn.requests.push(sub_plan::sub_plan_request(turn.state, i, &inputs));
-    }
-    Ok(())
 }
 
 /// A payload somewhere in the outputs of a step.

@@ -6,13 +6,13 @@ use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy};
 use goalmill_common::status::PlanStatus;
 
-use super::propose::TEXT_CHARS_MAX;
 use super::widen::widens;
-use super::{Delta, resolve};
-use crate::attempt::failure;
-use crate::decide::Turn;
-use crate::revise::{propose, record};
-use crate::{Rejection, requests, revise};
+use crate::revise::delta::Delta;
+use crate::revise::record::TEXT_CHARS_MAX;
+use crate::revise::resolve::resolve;
+use crate::revise::{propose, record, revising};
+use crate::turn::Turn;
+use crate::{Rejection, refusals};
 
 /// Applies an approved revision. It is resolved again, because the plan may have changed.
 pub(crate) fn approve_revision(turn: &mut Turn<'_>, reason: &str) {
@@ -33,7 +33,7 @@ pub(crate) fn approve_revision(turn: &mut Turn<'_>, reason: &str) {
 
 /// Returns what a revision widens beyond what the person saw, unless the policy allows it.
 fn undisclosed_widening(turn: &Turn<'_>, delta: &Delta, shown: &[Issue]) -> Vec<Issue> {
-    match revise::policy(turn.state).widen {
+    match revising::policy(turn.state).widen {
         Widen::Allow => Vec::new(),
         Widen::Refuse | Widen::Approve => {
             let is_shown = |issue: &Issue| shown.iter().any(|s| s.code == issue.code && s.pointer == issue.pointer);
@@ -53,12 +53,12 @@ pub(crate) fn reject_revision(turn: &mut Turn<'_>, reason: &str) {
         due_ms: 0,
         usage: proposed.proposal.usage,
     })));
-    failure::continue_without_revision(turn, reason);
+    record::continue_without_revision(turn, reason);
 }
 
 /// Applies the default decision about a proposed revision.
 pub(crate) fn decide_revision_by_default(turn: &mut Turn<'_>) {
-    match revise::policy(turn.state).approve.unwrap_or_default().default {
+    match revising::policy(turn.state).approve.unwrap_or_default().default {
         ApprovalDefault::Approve => approve_revision(turn, "approval timed out"),
         ApprovalDefault::Reject => reject_revision(turn, "approval timed out"),
     }
@@ -76,7 +76,7 @@ pub(crate) fn edit(
         return Err(Rejection::StaleRevision { revision: turn.state.revision });
     }
     if !turn.is_active() && turn.state.status != PlanStatus::AwaitingApproval {
-        return Err(requests::refuse_plan(turn, "there is no plan to edit yet"));
+        return Err(refusals::refuse_plan(turn, "there is no plan to edit yet"));
     }
     let delta = resolve(turn.state, &changes, &turn.context.limits, None)
         .map_err(|issues| Rejection::Invalid { reason: "the edited plan would not be valid".into(), issues })?;

@@ -15,10 +15,10 @@ use goalmill_common::suggest::nearest;
 use goalmill_plan::document::issue;
 use serde_json::{Map, Value};
 
-use super::Delta;
 use super::inner_plan::into_plan;
 use super::rewrite::redirect;
 use crate::graph::StepIndex;
+use crate::revise::delta::Delta;
 use crate::transitions::is_changeable;
 use crate::{PlanState, cleanup, sub_plan};
 

@@ -30,7 +30,7 @@ pub fn fork(
 ) -> Result<Submit, Rejection> {
     let accepted = &state.accepted;
     if !state.origin.created {
-        return Err(crate::decide::not_allowed("there is no plan to fork yet"));
+        return Err(Rejection::not_allowed("there is no plan to fork yet"));
     }
     // What was taken out is undone, too, and what followed from it stayed as it was.
     let is_there = |i: &StepIndex| state.steps[*i].status() != StepStatus::Revised;

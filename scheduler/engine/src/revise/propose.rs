@@ -9,36 +9,32 @@ use goalmill_common::revision::{Proposal, RevisionStrategy, Trigger};
 use goalmill_plan::document::issue;
 
 use super::changes_towards::towards;
-use super::delta::ignored_failure;
-use super::resolve;
 use super::widen::widens;
-use crate::attempt::failure;
+use crate::attempt::{failure, open_failures};
+use crate::cleanup::plan_end;
 use crate::constraints::CONSTRAINT_BROKEN;
-use crate::decide::Turn;
-use crate::graph::checkpoint;
+use crate::people::questions;
 use crate::people::waiting::PLANNER_MS;
-use crate::revise::{better_plan, record, trigger};
-use crate::{PlanAnswer, Rejection, people, revise};
+use crate::revise::resolve::{ignored_failure, resolve};
+use crate::revise::{record, revising, trigger};
+use crate::turn::Turn;
+use crate::{PlanAnswer, Rejection, progress};
 
 /// Invalid proposals of planners to one replan, at most.
 const REFUSALS_MAX: usize = 2;
 /// Questions of planners for one replan, at most.
 const QUESTIONS_MAX: usize = 3;
-/// Longest summary or reason kept, in characters.
-pub(super) const TEXT_CHARS_MAX: usize = 1_000;
-/// Most lines about a revision's changes kept.
-const LINES_MAX: usize = 100;
 
 /// The planners' answer to a replan.
 pub(crate) fn revised(turn: &mut Turn<'_>, answer: PlanAnswer) -> Result<(), Rejection> {
     if turn.state.waiting.is_for_person() {
-        return Err(crate::decide::not_allowed("the plan waits for a person, not for a planner"));
+        return Err(Rejection::not_allowed("the plan waits for a person, not for a planner"));
     }
     match answer {
         PlanAnswer::Failed { reason, issues, provenance } => {
             let failed = PlanningFailed { reason: reason.clone(), aborted: false, issues, provenance };
             turn.emit_plan(PlanEvent::PlanningFailed(Box::new(failed)));
-            failure::continue_without_revision(turn, reason);
+            record::continue_without_revision(turn, reason);
         }
         PlanAnswer::Plan(planned) | PlanAnswer::Open(planned) => {
             let changes = towards(turn.state, &planned.plan);
@@ -84,15 +80,15 @@ fn abort(turn: &mut Turn<'_>, proposal: Proposal) {
     let failure = step.as_ref().and_then(|step| failure_of(turn, step));
     match (step, failure) {
         (Some(step), Some(failure)) => {
-            failure::fail_plan_because(turn, crate::attempt::failure::plan_failure(&step, failure), reason);
+            plan_end::fail_plan_because(turn, open_failures::plan_failure(&step, failure), reason);
         }
         (None, _) if turn.state.waiting.is_for(Trigger::ConstraintViolation) => {
             let broken = turn.state.waiting.replan().map(|replan| replan.reason.clone()).unwrap_or_default();
             let message = format!("{broken}: {reason}");
-            failure::fail_plan(turn, Failure::new(FailureClass::ConstraintViolation, CONSTRAINT_BROKEN, message));
+            plan_end::fail_plan(turn, Failure::new(FailureClass::ConstraintViolation, CONSTRAINT_BROKEN, message));
         }
         (Some(_) | None, _) => {
-            failure::fail_plan(turn, Failure::new(FailureClass::Permanent, "REVISION_ABORTED", reason));
+            plan_end::fail_plan(turn, Failure::new(FailureClass::Permanent, "REVISION_ABORTED", reason));
         }
     }
 }
@@ -104,11 +100,11 @@ fn failure_of(turn: &Turn<'_>, step: &StepId) -> Option<Failure> {
 
 /// Checks a proposal against the plan and its policies, then applies or proposes it.
 fn propose(turn: &mut Turn<'_>, proposal: Proposal) {
-    if proposal.changes.is_empty() && checkpoint::is_at_part(turn.state) {
-        return checkpoint::finish_iterative_plan(turn, &proposal.summary);
+    if proposal.changes.is_empty() && revising::is_at_part(turn.state) {
+        return progress::finish_iterative_plan(turn, &proposal.summary);
     }
-    if checkpoint::needs_next_part(turn.state)
-        && revise::revisions_left(turn.state, turn.context.limits.revisions_max) == 0
+    if revising::needs_next_part(turn.state)
+        && revising::revisions_left(turn.state, turn.context.limits.revisions_max) == 0
     {
         let reason = turn.state.waiting.replan().map(|replan| replan.reason.clone()).unwrap_or_default();
         return trigger::end_revisions(turn, &reason);
@@ -122,8 +118,8 @@ fn propose(turn: &mut Turn<'_>, proposal: Proposal) {
     if let Some(issue) = ignored_failure(turn.state, &delta).filter(|_| is_partial) {
         return refuse_proposal(turn, &proposal, "it does not change the failed step", vec![issue]);
     }
-    let (before, after) = confidences(turn, &proposal);
-    let policy = revise::policy(turn.state);
+    let (before, after) = record::confidences(turn, &proposal);
+    let policy = revising::policy(turn.state);
     if after < policy.confidence_floor {
         return reject_low_confidence(turn, after);
     }
@@ -143,7 +139,7 @@ fn propose(turn: &mut Turn<'_>, proposal: Proposal) {
     let limit_ms = approval.limit_ms.min(turn.context.limits.approval_ms_max);
     let event = RevisionProposed {
         revision: turn.state.revision + 1,
-        changes: bounded(delta.lines),
+        changes: record::bounded_lines(delta.lines),
         widens: wider,
         confidence_before: before,
         confidence_after: after,
@@ -153,29 +149,17 @@ fn propose(turn: &mut Turn<'_>, proposal: Proposal) {
     turn.emit_plan(PlanEvent::RevisionProposed(Box::new(event)));
 }
 
-pub(super) fn confidences(turn: &Turn<'_>, proposal: &Proposal) -> (f64, f64) {
-    let before = turn.state.origin.confidence;
-    // The next part of an iterative plan costs no confidence.
-    let is_free = proposal.strategy == RevisionStrategy::Edit || checkpoint::needs_next_part(turn.state);
-    let after = match proposal.confidence {
-        Some(own) if better_plan::has_better_plan(turn.state) => own,
-        Some(_) | None if is_free => before,
-        Some(_) | None => revise::confidence_after(turn.state, proposal.strategy),
-    };
-    (before, after)
-}
-
 fn reject_low_confidence(turn: &mut Turn<'_>, after: f64) {
-    let floor = revise::policy(turn.state).confidence_floor;
+    let floor = revising::policy(turn.state).confidence_floor;
     let message = format!("low_confidence: {after:.2} after the revision is below the floor {floor:.2}");
-    if !failure::is_replan_required(turn) && !checkpoint::needs_next_part(turn.state) {
-        return failure::continue_without_revision(turn, message);
+    if !failure::is_replan_required(turn) && !revising::needs_next_part(turn.state) {
+        return record::continue_without_revision(turn, message);
     }
-    failure::fail_plan(turn, Failure::new(FailureClass::Permanent, "LOW_CONFIDENCE", message));
+    plan_end::fail_plan(turn, Failure::new(FailureClass::Permanent, "LOW_CONFIDENCE", message));
 }
 
 pub(super) fn refuse_proposal(turn: &mut Turn<'_>, proposal: &Proposal, reason: &str, issues: Vec<Issue>) {
-    let again = !better_plan::has_better_plan(turn.state) && turn.state.revising.refused.len() + 1 < REFUSALS_MAX;
+    let again = !revising::has_better_plan(turn.state) && turn.state.revising.refused.len() + 1 < REFUSALS_MAX;
     turn.emit_plan(PlanEvent::RevisionRefused(Box::new(RevisionRefused {
         revision: turn.state.revision + 1,
         strategy: proposal.strategy,
@@ -185,7 +169,7 @@ pub(super) fn refuse_proposal(turn: &mut Turn<'_>, proposal: &Proposal, reason: 
         usage: proposal.usage,
     })));
     if !again {
-        failure::continue_without_revision(turn, format!("no valid revision: {reason}"));
+        record::continue_without_revision(turn, format!("no valid revision: {reason}"));
     }
 }
 
@@ -214,25 +198,16 @@ fn ask(turn: &mut Turn<'_>, proposal: Proposal) {
 /// Returns why a question cannot be asked.
 fn question_issue(turn: &mut Turn<'_>, question: &Question) -> Option<Issue> {
     let answer = question.default.clone()?;
-    let detail = people::answer_issue(turn, question.schema.as_ref(), &answer)?;
+    let detail = questions::answer_issue(turn, question.schema.as_ref(), &answer)?;
     let hint = "give a `default` that fits the `schema`";
     Some(issue("INVALID_VALUE", "/question/default", detail, hint))
 }
 
 fn bounded_proposal(proposal: Proposal) -> Proposal {
     Proposal {
-        summary: proposal.summary.chars().take(TEXT_CHARS_MAX).collect(),
+        summary: proposal.summary.chars().take(record::TEXT_CHARS_MAX).collect(),
         usage: proposal.usage.bounded(),
         confidence: proposal.confidence.filter(|confidence| confidence.is_finite()),
         ..proposal
     }
-}
-
-pub(super) fn bounded(mut lines: Vec<String>) -> Vec<String> {
-    if lines.len() > LINES_MAX {
-        let more = lines.len() - LINES_MAX;
-        lines.truncate(LINES_MAX);
-        lines.push(format!("and {more} more"));
-    }
-    lines
 }

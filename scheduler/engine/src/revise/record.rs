@@ -2,18 +2,27 @@
 
 use std::collections::BTreeSet;
 
-use goalmill_common::event::{PlanEvent, PlanRevised, Reason, SkipCause, StepAdded, StepEvent, StepModified};
+use goalmill_common::event::{
+    PlanEvent, PlanRevised, Reason, ReplanTriggered, SkipCause, StepAdded, StepEvent, StepModified,
+};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::revision::{Proposal, RevisionStrategy, Trigger};
 use goalmill_common::status::StepStatus;
 
-use super::Delta;
-use super::propose::{TEXT_CHARS_MAX, bounded};
-use crate::attempt::failure;
-use crate::decide::Turn;
-use crate::graph::{StepIndex, unlock};
-use crate::revise::propose;
-use crate::{Effect, calls};
+use crate::attempt::{cancel, failure, open_failures};
+use crate::calls::resume;
+use crate::cleanup::plan_end;
+use crate::constraints::CONSTRAINT_BROKEN;
+use crate::graph::StepIndex;
+use crate::revise::delta::Delta;
+use crate::revise::{fork, revising};
+use crate::turn::Turn;
+use crate::{Effect, progress};
+
+/// Longest summary or reason kept, in characters.
+pub(super) const TEXT_CHARS_MAX: usize = 1_000;
+/// Most lines about a revision's changes kept.
+const LINES_MAX: usize = 100;
 
 /// Records a revision and continues the plan.
 ///
@@ -23,7 +32,7 @@ pub(crate) fn apply_revision(turn: &mut Turn<'_>, proposal: Proposal, delta: Del
     let replan = turn.state.waiting.replan().filter(|_| !by_person);
     let trigger = replan.map_or_else(|| Trigger::Edit.as_str().to_owned(), |replan| replan.trigger.clone());
     let (step, reason) = replan.map(|replan| (replan.step.clone(), replan.reason.clone())).unwrap_or_default();
-    let (before, after) = propose::confidences(turn, &proposal);
+    let (before, after) = confidences(turn, &proposal);
     turn.remember_timers();
     withdraw_attempts(turn, &delta);
     skip_steps(turn, &delta);
@@ -32,7 +41,7 @@ pub(crate) fn apply_revision(turn: &mut Turn<'_>, proposal: Proposal, delta: Del
     let revised = PlanRevised {
         revision: turn.state.revision + 1,
         trigger,
-        changes: bounded(delta.lines),
+        changes: bounded_lines(delta.lines),
         added: delta.added.iter().map(|step| step.id.clone()).collect(),
         removed: delta.removed.iter().map(id).collect(),
         modified: delta.modified.keys().map(id).collect(),
@@ -58,7 +67,7 @@ pub(crate) fn apply_revision(turn: &mut Turn<'_>, proposal: Proposal, delta: Del
     turn.effects.extend(offered.into_iter().map(Effect::Ready));
     if turn.is_active() {
         handle_deferred_failure(turn);
-        unlock::unlock_steps(turn);
+        progress::unlock_steps(turn);
     }
 }
 
@@ -66,12 +75,12 @@ pub(crate) fn apply_revision(turn: &mut Turn<'_>, proposal: Proposal, delta: Del
 fn withdraw_attempts(turn: &mut Turn<'_>, delta: &Delta) {
     let gone = delta.removed.iter().chain(delta.skipped.keys()).chain(&delta.restarted);
     // A step that is changed while a call of it waits must not continue with what the call gives.
-    let waits = |i: &StepIndex| turn.status_of(*i) == StepStatus::Retrying && calls::waiting_call(turn, *i).is_some();
+    let waits = |i: &StepIndex| turn.status_of(*i) == StepStatus::Retrying && resume::waiting_call(turn, *i).is_some();
     let changed = delta.modified.keys().copied().filter(&waits);
     let is_there = |i: &StepIndex| turn.status_of(*i).is_in_flight() || waits(i);
     let withdrawn: BTreeSet<StepIndex> = gone.copied().filter(is_there).chain(changed).collect();
     for i in withdrawn {
-        failure::cancel_attempt(turn, i);
+        cancel::cancel_attempt(turn, i);
         turn.emit_step(i, StepEvent::Recalled(Reason::boxed("the plan is revised")));
     }
 }
@@ -80,7 +89,7 @@ fn withdraw_attempts(turn: &mut Turn<'_>, delta: &Delta) {
 fn skip_steps(turn: &mut Turn<'_>, delta: &Delta) {
     for (i, why) in &delta.skipped {
         let reason = if why.is_empty() { "skipped by a revision".into() } else { why.clone() };
-        unlock::skip_step(turn, *i, SkipCause::Revision, reason);
+        turn.skip_step(*i, SkipCause::Revision, reason);
     }
 }
 
@@ -108,4 +117,54 @@ pub(crate) fn handle_deferred_failure(turn: &mut Turn<'_>) {
     let failure = turn.state.steps[i].failure().cloned();
     let failure = failure.unwrap_or_else(|| Failure::new(FailureClass::Permanent, "UNKNOWN", "it failed"));
     failure::apply_failure_policy(turn, i, failure);
+}
+
+/// Ends the replan without a revision: a plan that needed one fails, any other continues.
+pub(crate) fn continue_without_revision(turn: &mut Turn<'_>, reason: String) {
+    let is_needed = |replan: &&ReplanTriggered| {
+        !open_failures::is_optional(replan)
+            || revising::needs_next_part(turn.state)
+            || fork::is_for_one_planner(turn.state, replan)
+    };
+    let Some(replan) = turn.state.waiting.replan().filter(is_needed).cloned() else {
+        turn.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
+        return progress::skip_blocked(turn);
+    };
+    let Some(step) = replan.step else {
+        let message = format!("{}: {reason}", replan.reason);
+        let failure = match Trigger::parse(&replan.trigger) {
+            Some(Trigger::ConstraintViolation) => {
+                Failure::new(FailureClass::ConstraintViolation, CONSTRAINT_BROKEN, message)
+            }
+            Some(_) | None => Failure::new(FailureClass::Permanent, "PLANNING_FAILED", message),
+        };
+        return plan_end::fail_plan(turn, failure);
+    };
+    let i = turn.state.graph.find(step.as_str());
+    let failure = i.and_then(|i| turn.state.steps[i].failure().cloned());
+    let failure = failure.unwrap_or_else(|| Failure::new(FailureClass::Permanent, "REPLAN_FAILED", reason.as_str()));
+    let failure = open_failures::plan_failure(&step, failure);
+    let reason = format!("{}; {reason}", failure.message);
+    plan_end::fail_plan_because(turn, failure, reason);
+}
+
+pub(crate) fn confidences(turn: &Turn<'_>, proposal: &Proposal) -> (f64, f64) {
+    let before = turn.state.origin.confidence;
+    // The next part of an iterative plan costs no confidence.
+    let is_free = proposal.strategy == RevisionStrategy::Edit || revising::needs_next_part(turn.state);
+    let after = match proposal.confidence {
+        Some(own) if revising::has_better_plan(turn.state) => own,
+        Some(_) | None if is_free => before,
+        Some(_) | None => revising::confidence_after(turn.state, proposal.strategy),
+    };
+    (before, after)
+}
+
+pub(crate) fn bounded_lines(mut lines: Vec<String>) -> Vec<String> {
+    if lines.len() > LINES_MAX {
+        let more = lines.len() - LINES_MAX;
+        lines.truncate(LINES_MAX);
+        lines.push(format!("and {more} more"));
+    }
+    lines
 }

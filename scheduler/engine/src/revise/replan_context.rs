@@ -9,7 +9,8 @@ use goalmill_common::status::StepStatus;
 
 use crate::attempt::step_result::StepResult;
 use crate::budget::call_budget;
-use crate::{PlanState, budget, constraints, revise};
+use crate::revise::revising;
+use crate::{PlanState, budget, constraints};
 
 /// Describes the plan for a planner that revises it. A function of the state alone; `None` before there is
 /// a plan.
@@ -49,9 +50,9 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
         chosen: None,
         options: replan.options,
         confidence: state.origin.confidence,
-        confidence_floor: revise::policy(state).confidence_floor,
+        confidence_floor: revising::policy(state).confidence_floor,
         revisions: state.revising.records.clone(),
-        revisions_left: revise::revisions_left(state, limits.revisions_max),
+        revisions_left: revising::revisions_left(state, limits.revisions_max),
         usage: state.usage,
         left: Budget {
             tokens: budget.tokens.map(|most| most.saturating_sub(taken.tokens)),

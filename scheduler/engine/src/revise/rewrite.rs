@@ -7,7 +7,7 @@ use goalmill_expression as expression;
 use serde_json::Value;
 
 /// Renames `old` to `new` in the step's expressions.
-pub(super) fn rename(step: &mut Step, old: &StepId, new: &StepId) {
+fn rename(step: &mut Step, old: &StepId, new: &StepId) {
     for text in step.expressions_mut() {
         match text {
             ExpressionTextMut::Text(text) => *text = renamed(text, old, new),

@@ -3,25 +3,24 @@
 
 use goalmill_common::event::{PlanEvent, PlanExtended, StepAdded};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::id::{AUTO, AgentType};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Plan, Step};
+use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, Trigger};
 use goalmill_common::status::PlanStatus;
 
-use crate::attempt::failure;
-use crate::decide::{Turn, not_allowed};
-use crate::graph::unlock;
-use crate::revise::trigger;
-use crate::{Closing, Rejection, revise};
+use crate::cleanup::plan_end;
+use crate::revise::resolve::resolve;
+use crate::revise::{revising, trigger};
+use crate::turn::Turn;
+use crate::{Closing, Rejection, progress};
 
 /// Adds steps to a streamed plan.
 pub(crate) fn add_steps(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<(), Rejection> {
     check_streaming(turn)?;
     let add = |step: &Step| Change::AddStep { step: Box::new(step.clone()), before: Vec::new() };
     let changes: Vec<Change> = steps.iter().map(add).collect();
-    let delta = revise::resolve(turn.state, &changes, &turn.context.limits, None).map_err(|issues| {
+    let delta = resolve(turn.state, &changes, &turn.context.limits, None).map_err(|issues| {
         let reason = "the steps do not fit the plan".into();
         Rejection::Invalid { reason, issues }
     })?;
@@ -31,7 +30,7 @@ pub(crate) fn add_steps(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<(), Rej
     let added = delta.added.iter().map(|step| step.id.clone()).collect();
     turn.emit_plan(PlanEvent::Extended(Box::new(PlanExtended { added, open: true, ..PlanExtended::default() })));
     if turn.is_active() {
-        unlock::unlock_steps(turn);
+        progress::unlock_steps(turn);
     }
     Ok(())
 }
@@ -40,11 +39,11 @@ pub(crate) fn close_plan(turn: &mut Turn<'_>, closing: Closing) -> Result<(), Re
     check_streaming(turn)?;
     match closing {
         Closing::Whole { confidence, provenance, warnings, routes } => {
-            let confidence = Some(revise::confidence_of_whole(turn.state, confidence));
+            let confidence = Some(revising::confidence_of_whole(turn.state, confidence));
             let whole = PlanExtended { confidence, provenance, warnings, routes, ..PlanExtended::default() };
             turn.emit_plan(PlanEvent::Extended(Box::new(whole)));
             if turn.is_active() {
-                unlock::unlock_steps(turn);
+                progress::unlock_steps(turn);
             }
         }
         Closing::Broken { reason, issues, provenance } => replan_unfinished(turn, reason, issues, provenance),
@@ -57,39 +56,15 @@ pub(crate) fn replan_unfinished(turn: &mut Turn<'_>, reason: String, issues: Vec
     let broken = PlanExtended { warnings: issues, provenance, ..PlanExtended::default() };
     turn.emit_plan(PlanEvent::Extended(Box::new(broken)));
     if turn.state.status == PlanStatus::AwaitingApproval {
-        return failure::fail_plan(turn, Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
+        return plan_end::fail_plan(turn, Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
     }
     trigger::replan(turn, Trigger::IncompletePlan, None, reason);
 }
 
 fn check_streaming(turn: &Turn<'_>) -> Result<(), Rejection> {
-    if revise::is_plan_open(turn.state) { Ok(()) } else { Err(not_allowed("the plan is already complete")) }
-}
-
-/// The steps of a plan and of the plans inside it.
-pub(crate) fn steps_of(plan: &Plan) -> Box<dyn Iterator<Item = &Step> + '_> {
-    Box::new(plan.steps.iter().flat_map(|step| {
-        let below: Box<dyn Iterator<Item = &Step> + '_> = match &step.plan {
-            Some(plan) => steps_of(plan),
-            None => Box::new(std::iter::empty()),
-        };
-        std::iter::once(step).chain(below)
-    }))
-}
-
-/// Whether the router has not chosen yet.
-pub(crate) fn is_unrouted(step: &Step) -> bool {
-    step.kind.needs_worker() && matches!(step.agent_type.as_str(), "" | AUTO)
-}
-
-/// Assigns `agent_type` to every step without one.
-pub(crate) fn route_to(plan: &mut Plan, agent_type: &AgentType) {
-    for step in &mut plan.steps {
-        if is_unrouted(step) {
-            step.agent_type = agent_type.clone();
-        }
-        if let Some(inner) = &mut step.plan {
-            route_to(inner, agent_type);
-        }
+    if revising::is_plan_open(turn.state) {
+        Ok(())
+    } else {
+        Err(Rejection::not_allowed("the plan is already complete"))
     }
 }

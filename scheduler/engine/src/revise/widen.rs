@@ -4,8 +4,8 @@ use goalmill_common::plan::{ApprovalDefault, Step};
 use goalmill_common::problem::Issue;
 use goalmill_plan::document::issue;
 
-use super::Delta;
 use crate::graph::StepIndex;
+use crate::revise::delta::Delta;
 use crate::{PlanState, budget};
 
 /// Returns what the revision widens: removed approvals, and estimates beyond the budget. Effects of actions are known

@@ -14,7 +14,6 @@ use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus};
 use goalmill_expression::WorkMeter;
 
-use crate::apply::ReplayError;
 pub(crate) use crate::attempt::step_state::StepState;
 use crate::budget::capacity::Capacity;
 use crate::budget::model_calls::ModelCallLog;
@@ -31,8 +30,9 @@ use crate::graph::running_plan::RunningPlan;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::people::waiting::Waiting;
 use crate::render::payload_loads::PayloadLoads;
-use crate::revise::Revising;
+use crate::revise::revising::Revising;
 use crate::sub_plan::inner_plans::InnerPlans;
+use crate::transitions::ReplayError;
 use crate::wait::event_store::ReceivedEvents;
 
 /// Longest reason for another planner that is kept, in characters.
@@ -182,9 +182,4 @@ impl IndexMut<StepIndex> for Vec<StepState> {
     fn index_mut(&mut self, i: StepIndex) -> &mut StepState {
         &mut self[i.as_usize()]
     }
-}
-
-/// `None` for 0.
-pub(crate) fn at(ms: u64) -> Option<u64> {
-    (ms > 0).then_some(ms)
 }

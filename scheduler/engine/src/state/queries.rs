@@ -10,12 +10,13 @@ use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::budget::call_budget;
 use crate::cleanup::done_work;
+use crate::due_time::at;
 use crate::graph::StepIndex;
 use crate::graph::open_dependencies::JoinState;
 use crate::people::waiting::Reviser;
-use crate::state::{StepState, at};
-use crate::sub_plan::kept_plans;
-use crate::{PlanState, TokenKey, budget, cleanup, constraints, delayed_start, revise, wait};
+use crate::revise::revising;
+use crate::state::StepState;
+use crate::{PlanState, TokenKey, budget, cleanup, constraints, delayed_start, wait};
 
 /// The queue of steps that need no worker.
 static NO_QUEUE: LazyLock<AgentType> = LazyLock::new(|| "".into());
@@ -32,6 +33,11 @@ impl PlanState {
 
     pub fn status(&self) -> PlanStatus {
         self.status
+    }
+
+    /// Whether it is done, and kept until the plan around it ends.
+    pub fn is_kept(&self) -> bool {
+        self.outcome.kept().is_some()
     }
 
     pub fn is_final(&self) -> bool {
@@ -281,7 +287,7 @@ impl PlanState {
 
     /// The plan's own timer: deadline, budgeted time, approval limit, planner's limit.
     pub fn plan_due(&self) -> Option<u64> {
-        if self.is_final() || kept_plans::is_kept(self) {
+        if self.is_final() || self.is_kept() {
             return None;
         }
         if let Some(cleanup) = self.cleanup.run() {
@@ -346,7 +352,7 @@ impl PlanState {
 
     /// Whether a decision left steps for later, as [`crate::Effect::Continue`] says.
     pub(crate) fn is_cut(&self) -> bool {
-        let is_running = self.status == PlanStatus::Running && !kept_plans::is_kept(self);
+        let is_running = self.status == PlanStatus::Running && !self.is_kept();
         let may_start = |(i, step): (usize, &StepState)| {
             let i = StepIndex::new(i);
             step.status() == StepStatus::Pending
@@ -355,7 +361,7 @@ impl PlanState {
                 && self.join_state(i) == JoinState::Met
         };
         let runs_inline = self.next_engine_step().is_some_and(|i| self.runs_inline(i));
-        let may_end = self.is_done() && !revise::is_plan_open(self);
+        let may_end = self.is_done() && !revising::is_plan_open(self);
         is_running && (may_end || runs_inline || self.steps.iter().enumerate().any(may_start))
     }
 

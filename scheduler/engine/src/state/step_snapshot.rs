@@ -7,8 +7,8 @@ use goalmill_common::plan::Step;
 use goalmill_common::status::StepStatus;
 
 use crate::PlanState;
+use crate::due_time::at;
 use crate::graph::StepIndex;
-use crate::state::at;
 
 /// A read-only view of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]

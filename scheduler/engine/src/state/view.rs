@@ -15,11 +15,13 @@ use goalmill_common::view::{
 use serde_json::{Map, Value};
 
 use crate::budget::model_calls;
+use crate::due_time::at;
 use crate::graph::StepIndex;
 use crate::graph::phases::PhaseState;
 use crate::people::awaited;
-use crate::state::{StepState, at};
-use crate::{PlanState, constraints, criteria, revise, sub_plan, wait};
+use crate::revise::revising;
+use crate::state::StepState;
+use crate::{PlanState, constraints, criteria, sub_plan, wait};
 
 /// The changing fields of a plan's summary as last written.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +98,7 @@ impl PlanState {
             strategy: self.plan.definition().strategy,
             failure: self.ended().and_then(|ended| ended.failure.clone()),
             reason: self.ended().map(|ended| ended.reason.clone()).unwrap_or_default(),
-            proposal: revise::proposed(self).map(|proposed| ProposalView {
+            proposal: revising::proposed(self).map(|proposed| ProposalView {
                 revision: proposed.revision,
                 strategy: proposed.proposal.strategy,
                 summary: proposed.proposal.summary.clone(),
@@ -121,7 +123,7 @@ impl PlanState {
 
     fn question_view(&self) -> Option<QuestionView> {
         let due_at = rfc3339(self.waiting.due_ms().unwrap_or_default());
-        let asked = revise::open_question(self).map(|asked| (asked.id.clone(), asked.question.clone()));
+        let asked = revising::open_question(self).map(|asked| (asked.id.clone(), asked.question.clone()));
         let (id, question) = asked.or_else(|| criteria::criterion_question(self))?;
         let Question { question, schema, default, .. } = question;
         Some(QuestionView { id, question, schema, default, due_at })

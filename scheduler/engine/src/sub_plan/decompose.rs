@@ -14,12 +14,12 @@ use goalmill_plan::schema::SCHEMA_BYTES_MAX;
 use goalmill_plan::validate;
 
 use crate::attempt::failure;
-use crate::attempt::report::Spent;
-use crate::decide::Turn;
+use crate::attempt::spent::Spent;
 use crate::graph::StepIndex;
-use crate::revise::streaming;
+use crate::revise::routing;
 use crate::sub_plan;
-use crate::sub_plan::family;
+use crate::sub_plan::family_limits;
+use crate::turn::Turn;
 
 /// Failure code of a step that is too complex for one agent.
 pub const TOO_COMPLEX: &str = "TOO_COMPLEX";
@@ -58,7 +58,7 @@ pub(crate) fn decompose_step(turn: &mut Turn<'_>, i: StepIndex, report: &Report,
     if sub_plan.is_none() && !is_too_complex {
         return false;
     }
-    if sub_plan::depth(turn.state) >= sub_plan::depth_max(turn) {
+    if sub_plan::depth(turn.state) >= family_limits::depth_max(turn) {
         // At `depth_max` a failure stays a failure, and a sub-plan without outputs is one.
         return match report.outputs {
             Some(_) => false,
@@ -72,7 +72,7 @@ pub(crate) fn decompose_step(turn: &mut Turn<'_>, i: StepIndex, report: &Report,
     }
     let plan = validate_sub_plan(turn, i, sub_plan);
     let plan = plan.and_then(|plan| check_agents(plan.as_ref(), &report.sub_plans).map(|()| plan));
-    match plan.and_then(|plan| family::check_family_room(turn, plan.as_ref()).map(|()| plan)) {
+    match plan.and_then(|plan| family_limits::check_family_room(turn, plan.as_ref()).map(|()| plan)) {
         Ok(plan) => {
             let reason = report.failure.as_ref().map_or("the agent returned a sub-plan", |failure| &failure.message);
             let reason = reason.chars().take(1_000).collect();
@@ -111,7 +111,7 @@ pub(crate) fn validate_sub_plan(
     let valid = validate::validate_plan(&json.value(), &limits).map_err(|issues| issues_text(&issues))?;
     let agent_type = &turn.state.plan.step(i).agent_type;
     let mut plan = valid.into_plan();
-    streaming::route_to(&mut plan, agent_type);
+    routing::route_to(&mut plan, agent_type);
     if let Some(refusal) = turn.context.cards.refusal_of_plan(&plan) {
         return Err(invalid(format!("the sub-plan of the agent is invalid: {}", refusal.message)));
     }

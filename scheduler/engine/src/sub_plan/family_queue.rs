@@ -17,10 +17,9 @@ use goalmill_common::json::Json;
 use goalmill_common::status::PlanStatus;
 
 use crate::budget::work_limit::WorkLimit;
-use crate::sub_plan::family::{
-    FamilyPlans, FamilyRequest, FamilyUse, outermost, report_end, report_stopped, report_to,
-};
-use crate::sub_plan::{family, kept_plans};
+use crate::sub_plan::family;
+use crate::sub_plan::family::{outermost, report_end, report_stopped, report_to};
+use crate::sub_plan::family_plans::{FamilyPlans, FamilyRequest, FamilyUse};
 use crate::token::TokenKey;
 use crate::wait::family_events::{event_receivers, find_kept_event, report_event};
 use crate::{Command, Decision, KeptFate, Rejection, SubPlanEnd};
@@ -181,7 +180,7 @@ impl FamilyQueue {
         if state.cleanup.is_running() {
             return None;
         }
-        if kept_plans::is_kept(state) {
+        if state.is_kept() {
             self.requests.extend(report_end(state));
             return None;
         }
@@ -199,7 +198,7 @@ impl FamilyQueue {
     ) -> Option<FamilyCommand<P::Key>> {
         if let Some(key) = plans.find_plan(plan) {
             let command = Command::EndKept(Box::new(fate));
-            return kept_plans::is_kept(plans.plan_state(key)).then_some(FamilyCommand::Decide { key, command });
+            return plans.plan_state(key).is_kept().then_some(FamilyCommand::Decide { key, command });
         }
         if fate != KeptFate::Released {
             let end = SubPlanEnd::new(PlanStatus::Cancelled, Json::empty_object(), Usage::default(), None);

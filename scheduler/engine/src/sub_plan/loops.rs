@@ -6,12 +6,12 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::OnMax;
 
 use crate::attempt::failure;
-use crate::attempt::report::Spent;
+use crate::attempt::spent::Spent;
 use crate::budget::work_limit::part_work_max;
-use crate::cleanup;
-use crate::decide::Turn;
+use crate::cleanup::undo_end;
 use crate::graph::StepIndex;
 use crate::render::{Unrendered, payloads};
+use crate::turn::Turn;
 
 /// Shares of the work of one part of a decision, of which `until` has one: many iterations may end in one turn.
 const UNTIL_SHARE: u64 = 16;
@@ -19,13 +19,13 @@ const UNTIL_SHARE: u64 = 16;
 /// Takes the outputs of an iteration. Returns them if they are those of the step; otherwise the next iteration
 /// begins, or the step has failed.
 pub(crate) fn iterate(turn: &mut Turn<'_>, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
-    let Some(repeat) = turn.state.plan.step(i).repeat.clone() else { return cleanup::finish_undo(turn, i, completed) };
+    let Some(repeat) = turn.state.plan.step(i).repeat.clone() else { return undo_end::finish_undo(turn, i, completed) };
     let outputs = payloads::with_loaded(turn, i, &completed.outputs).into_owned();
     let iteration = turn.state.steps[i].iterations().current();
     let failure = match is_done_repeating(turn, i, &repeat.until, outputs) {
-        Ok(true) => return cleanup::finish_undo(turn, i, completed),
+        Ok(true) => return undo_end::finish_undo(turn, i, completed),
         Ok(false) if iteration < repeat.max => None,
-        Ok(false) if repeat.on_max == OnMax::Continue => return cleanup::finish_undo(turn, i, completed),
+        Ok(false) if repeat.on_max == OnMax::Continue => return undo_end::finish_undo(turn, i, completed),
         Ok(false) => {
             let message = format!("`{}` is not true after {iteration} iterations", repeat.until);
             Some(Failure::new(FailureClass::Permanent, "REPEAT_EXHAUSTED", message))

@@ -16,14 +16,14 @@ use goalmill_expression as expression;
 use serde_json::{Value, json};
 
 use crate::attempt::failure;
-use crate::attempt::report::Spent;
+use crate::attempt::spent::Spent;
 use crate::cleanup::done_work;
 use crate::cleanup::done_work::items_with_outputs;
-use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::people::hook;
 use crate::render::{self, RenderedItem, Unrendered, payloads};
-use crate::sub_plan::family;
+use crate::sub_plan::family_limits;
+use crate::turn::Turn;
 use crate::{budget, cleanup};
 
 /// Bytes of outputs that the items of a map read together when each of them reads outputs of other steps.
@@ -41,7 +41,7 @@ pub(crate) fn expand_map(turn: &mut Turn<'_>, i: StepIndex) -> bool {
     let plan = match plan_of_items(turn, i, &map) {
         Ok(plan) => plan,
         Err(why) => {
-            payloads::put_off(turn, i, why);
+            failure::put_off(turn, i, why);
             return false;
         }
     };
@@ -72,8 +72,9 @@ fn plan_of_items(turn: &mut Turn<'_>, i: StepIndex, map: &ForEach) -> Result<Pla
         items_of(turn, i, map, &groups)?
     };
     if !plan.steps.is_empty() {
-        let room = family::check_family_room(turn, Some(&plan));
-        room.and_then(|()| family::check_family_bytes(turn, json_bytes(&plan) as u64)).map_err(Unrendered::Failed)?;
+        let room = family_limits::check_family_room(turn, Some(&plan));
+        room.and_then(|()| family_limits::check_family_bytes(turn, json_bytes(&plan) as u64))
+            .map_err(Unrendered::Failed)?;
     }
     Ok(plan)
 }
@@ -89,7 +90,7 @@ fn undo_of_items(turn: &mut Turn<'_>, i: StepIndex, map: &ForEach) -> Result<Pla
     let done =
         done_work::items_done(turn.state, target).map_or_else(|| items_with_outputs(&outputs), <[ItemWork]>::to_vec);
     let template = Step { undoes: None, ..template(spec, map) };
-    family::check_room_of_items(turn, &template, done.len()).map_err(Unrendered::Failed)?;
+    family_limits::check_room_of_items(turn, &template, done.len()).map_err(Unrendered::Failed)?;
     let mut bytes = ItemBytes::for_items(&[&template], done.len(), limits).map_err(Unrendered::Failed)?;
     let (mut steps, mut again) = (Vec::new(), BTreeSet::new());
     for work in done.iter().rev() {
@@ -167,7 +168,7 @@ fn items_of(turn: &mut Turn<'_>, i: StepIndex, map: &ForEach, items: &[Value]) -
         return Err(Unrendered::Failed(too_large(message)));
     }
     let (template, undo) = (template(spec, map), undo_template(turn, i));
-    family::check_room_of_items(turn, &template, items.len()).map_err(Unrendered::Failed)?;
+    family_limits::check_room_of_items(turn, &template, items.len()).map_err(Unrendered::Failed)?;
     let copied: Vec<&Step> = std::iter::once(&template).chain(undo).collect();
     let mut bytes = ItemBytes::for_items(&copied, items.len(), limits).map_err(Unrendered::Failed)?;
     let mut steps = Vec::with_capacity(items.len());

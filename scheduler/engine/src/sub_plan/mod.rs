@@ -2,227 +2,41 @@
 
 pub(crate) mod decompose;
 pub(crate) mod family;
+pub(crate) mod family_limits;
+pub(crate) mod family_plans;
 pub(crate) mod family_queue;
 pub(crate) mod inner_plans;
 pub(crate) mod kept_plans;
+pub(crate) mod launch;
 pub(crate) mod loop_iterations;
 pub(crate) mod loops;
 pub(crate) mod map;
+pub(crate) mod notices;
+pub(crate) mod orders;
 
-use goalmill_common::command::{Planned, Submit, Verb};
-use goalmill_common::event::{Parent, StepCompleted, StepEvent, StepQueued, StepStarted};
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::call::CallWaitKind;
+use goalmill_common::command::{Planned, Submit};
+use goalmill_common::event::{Parent, StepSuspended};
+use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Budget, Goal, Planning};
 use goalmill_common::goal_context::GoalContext;
-use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::id::PlanId;
 use goalmill_common::json::{Json, json_bytes};
 use goalmill_common::plan::{Collect, Plan, StepKind};
-use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::stored_plan::STORED_PLAN;
-use goalmill_plan::validate::with_defaults;
 use serde_json::{Map, Value};
 
-use crate::attempt::output_check::schema_mismatch;
-use crate::attempt::report::Spent;
-use crate::attempt::{failure, recording, step_timeout};
-use crate::calls::call_plan;
 use crate::cleanup::in_quotes;
-use crate::decide::Turn;
-use crate::graph::{StepIndex, unlock};
-use crate::people::hook;
-use crate::render::payload_loads::HeldOutcome;
-use crate::render::payloads;
-use crate::requests::PLAN_TIMEOUT;
+use crate::graph::StepIndex;
 use crate::state::StepState;
-use crate::sub_plan::family::FamilyRequest;
-use crate::sub_plan::kept_plans::release;
+use crate::sub_plan;
+use crate::sub_plan::family_plans::FamilyRequest;
 use crate::token::TokenKey;
-use crate::{Command, PlanState, Rejection, SubPlanEnd, attempt, budget, calls, cleanup};
-pub use kept_plans::{awaits_inside, is_kept};
+use crate::{PlanState, budget, cleanup};
 
-/// Starts the sub-plan of a ready step.
-pub(crate) fn start_sub_plan(turn: &mut Turn<'_>, i: StepIndex) {
-    let depth = depth(turn.state) + 1;
-    if depth > depth_max(turn) {
-        let message = format!("its plan would be nested {depth} deep, more than `depth_max`");
-        return failure::give_up(
-            turn,
-            i,
-            Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message),
-            Spent::default(),
-        );
-    }
-    if !map::expand_map(turn, i) {
-        return;
-    }
-    let inputs = match turn.expressions(i).inputs() {
-        Ok(inputs) => inputs,
-        Err(why) => return payloads::put_off(turn, i, why),
-    };
-    let inputs = match inputs_of_plan(turn, i, inputs) {
-        Ok(inputs) => inputs,
-        Err(failure) => return failure::give_up(turn, i, failure, Spent::default()),
-    };
-    let plan_bytes = sub_plan_bytes(turn.state, i, &inputs);
-    if let Err(failure) = family::check_family_bytes(turn, plan_bytes) {
-        return failure::give_up(turn, i, failure, Spent::default());
-    }
-    payloads::forget_payloads(turn, i);
-    turn.work.add(usize::try_from(plan_bytes).unwrap_or(usize::MAX), 0);
-    let due_ms = sub_plan_due(turn, i);
-    let budget = budget::share_of_budget(turn.state, i);
-    recording::emit_queued(turn, i, StepQueued { budget, plan_bytes, ..StepQueued::new("".into(), due_ms) }, &inputs);
-    let started = StepStarted { worker: None, started_ms: turn.now_ms, due_ms };
-    turn.emit_step(i, StepEvent::Started(Box::new(started)));
-    turn.requests.push(sub_plan_request(turn.state, i, &inputs));
-}
-
-/// The inputs with the defaults of the plan's `input_schema`, or why they do not match it.
-fn inputs_of_plan(turn: &Turn<'_>, i: StepIndex, inputs: Json) -> Result<Json, Failure> {
-    let plan = turn.state.plan.step(i).plan.as_ref();
-    let Some(schema) = plan.and_then(|plan| plan.input_schema.as_ref()) else { return Ok(inputs) };
-    let inputs = Json::from(with_defaults(schema, inputs.value()));
-    match schema_mismatch(schema, &inputs) {
-        None => Ok(inputs),
-        Some(mismatch) => {
-            let message = format!("the inputs do not match the `input_schema` of the plan: {mismatch}");
-            Err(Failure::new(FailureClass::Permanent, "INPUT_INVALID", message))
-        }
-    }
-}
-
-/// Plans inside plans at most: of the goal, within the limits of the installation.
-pub(crate) fn depth_max(turn: &Turn<'_>) -> u32 {
-    let most = turn.context.limits.depth_max;
-    turn.state.accepted.goal.planning.max_depth.unwrap_or(most).min(most)
-}
-
-/// Sends a request to the sub-plan of a step.
-pub(crate) fn ask_sub_plan(turn: &mut Turn<'_>, i: StepIndex, verb: Verb) {
-    let plan = sub_plan_id(turn.state, i);
-    let command = Box::new(Command::Verb(verb));
-    turn.requests.push(FamilyRequest::Give { plan, command });
-}
-
-/// Stops the plan of a step, or of one of its calls, which reports its end.
-pub(crate) fn stop_sub_plan(turn: &mut Turn<'_>, i: StepIndex) {
-    let (plan, parent) = (sub_plan_id(turn.state, i), Box::new(as_parent(turn.state, i)));
-    turn.requests.push(FamilyRequest::Stop { plan, parent });
-}
-
-/// Sends a request to all running sub-plans.
-pub(crate) fn ask_sub_plans(turn: &mut Turn<'_>, verb: &Verb) {
-    let running: Vec<StepIndex> = turn.state.indices().filter(|i| call_plan::has_sub_plan(turn.state, *i)).collect();
-    for step in running {
-        ask_sub_plan(turn, step, verb.clone());
-    }
-}
-
-/// The time limit of a sub-plan: the step's `timeout`, and the plan's deadline.
-fn sub_plan_due(turn: &Turn<'_>, i: StepIndex) -> u64 {
-    let spec = turn.state.plan.step(i);
-    // What undoes the items of a map that a revision took out may continue after the deadline.
-    let longer_ms = if spec.undoes.is_some() { turn.context.limits.cleanup_ms } else { 0 };
-    let (timeout_ms, most) = (spec.timeout_ms, cleanup::end_due_ms(turn.state).saturating_add(longer_ms));
-    let due_ms = timeout_ms.map_or(most, |timeout_ms| turn.after(timeout_ms).min(most));
-    due_ms.max(1)
-}
-
-/// Whether a sub-plan used up the time limit of its step.
-fn is_out_of_time(turn: &Turn<'_>, i: StepIndex) -> bool {
-    let (spec, step) = (turn.state.plan.step(i), &turn.state.steps[i]);
-    // Not by the deadline of the plan, which may come before.
-    spec.timeout_ms.is_some_and(|limit_ms| turn.now_ms + 1 >= step.started_ms().saturating_add(limit_ms))
-}
-
-/// The failure of a step whose sub-plan ended without success.
-fn sub_plan_failure(turn: &Turn<'_>, i: StepIndex, status: PlanStatus, failure: Option<Failure>) -> Failure {
-    match failure {
-        Some(failure) if failure.code == PLAN_TIMEOUT && is_out_of_time(turn, i) => step_timeout(),
-        Some(failure) => failure,
-        None if is_out_of_time(turn, i) => step_timeout(),
-        None => Failure::new(FailureClass::Permanent, "SUB_PLAN_FAILED", format!("its plan was {status}")),
-    }
-}
-
-pub(crate) fn sub_plan_ended(
-    turn: &mut Turn<'_>,
-    step: &StepId,
-    attempt: u32,
-    end: SubPlanEnd,
-) -> Result<(), Rejection> {
-    let i = turn.find(step)?;
-    let is_stopped = turn.state.inner.is_stopped(i, attempt);
-    if is_stopped && end.is_kept {
-        // Then it is released, and ends.
-        return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
-    }
-    if is_stopped || turn.state.inner.is_kept(i, attempt) {
-        // After a restart it says again that it is kept.
-        if !end.is_kept {
-            kept_plans::kept_plan_ended(turn, i, attempt, end);
-        }
-        return Ok(());
-    }
-    let ends_with_plan = cleanup::is_stopping(turn.state, i) && !turn.state.plan.step(i).is_cleanup();
-    if ends_with_plan && turn.state.steps[i].attempt() == attempt {
-        cleanup::inside_ended(turn, i, end);
-        return Ok(());
-    }
-    let at = &turn.state.steps[i];
-    if at.attempt() == attempt
-        && at.run().awaits_plan()
-        && let Some(call) = calls::waiting_call(turn, i)
-    {
-        if end.is_kept {
-            turn.requests.push(release(sub_plan_id(turn.state, i), Box::new(as_parent(turn.state, i))));
-        }
-        call_plan::call_plan_ended(turn, i, call, end);
-        unlock::propagate(turn);
-        return Ok(());
-    }
-    let awaited = at.status() == StepStatus::Running && at.attempt() == attempt;
-    if !awaited || turn.state.plan.step(i).kind != StepKind::Plan {
-        return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
-    }
-    let is_done = matches!(end.status, PlanStatus::Completed | PlanStatus::Partial);
-    let again = || HeldOutcome::SubPlan { step: step.clone(), attempt, end: Box::new(end.clone()) };
-    if is_done && payloads::hold_for_outputs(turn, i, &end.outputs, again) {
-        return Ok(());
-    }
-    if end.is_kept {
-        kept_plans::keep_inside(turn, i);
-    }
-    let SubPlanEnd { status, outputs, usage, failure, items, not_undone, is_kept: _ } = end;
-    let usage = usage.bounded();
-    let at = &turn.state.steps[i];
-    let duration_ms = Some(turn.now_ms.saturating_sub(at.started_ms()));
-    let spent = Spent { cost: usage.cost, tokens: usage.tokens, split: None, duration_ms };
-    let partial = status == PlanStatus::Partial;
-    // All items of a map were to be undone.
-    let is_done = is_done && !(partial && turn.state.plan.step(i).undoes.is_some());
-    let failure_inside = failure.clone().filter(|_| is_done);
-    let failure = if is_done {
-        attempt::output_mismatch(turn, i, &outputs).map(Failure::with_unknown_outcome)
-    } else {
-        Some(sub_plan_failure(turn, i, status, failure)).map(|failure| with_not_undone(failure, &not_undone))
-    };
-    match failure {
-        // The sub-plan has done its own retries: the step is not retried.
-        Some(failure) => failure::give_up(turn, i, failure, spent),
-        None => {
-            let errors: Vec<Failure> = failure_inside.into_iter().collect();
-            let completed = StepCompleted { outputs, items, partial, errors, ..spent.into_completed() };
-            let completed =
-                hook::ask_hooks_after(turn, i, completed).and_then(|completed| loops::iterate(turn, i, completed));
-            if let Some(completed) = completed {
-                turn.emit_step(i, StepEvent::Completed(Box::new(completed)));
-            }
-        }
-    }
-    unlock::propagate(turn);
-    Ok(())
-}
+/// Characters of the description of a call's plan.
+const DESCRIPTION_CHARS_MAX: usize = 1_000;
+pub use kept_plans::awaits_inside;
 
 /// Names the clean-up steps of a plan that did not succeed in its failure.
 fn with_not_undone(mut failure: Failure, not_undone: &[String]) -> Failure {
@@ -287,7 +101,7 @@ pub(crate) fn sub_plan_request(state: &PlanState, i: StepIndex, inputs: &Json) -
 }
 
 /// Starts a plan inside this one, which inherits its goal's options.
-pub(crate) fn start_of_sub_plan(state: &PlanState, i: StepIndex, request: SubPlanRequest) -> FamilyRequest {
+fn start_of_sub_plan(state: &PlanState, i: StepIndex, request: SubPlanRequest) -> FamilyRequest {
     let (spec, step) = (state.plan.step(i), &state.steps[i]);
     let id = sub_plan_id(state, i);
     let SubPlanRequest { description, inputs, plan, budget, require_approval } = request;
@@ -361,4 +175,30 @@ pub(crate) fn sub_plan_outputs(state: &PlanState) -> Json {
         }
     }
     Value::Object(outputs.into_iter().rev().collect()).into()
+}
+
+/// Whether a plan runs for this step: in its place, or for one of its calls.
+pub(crate) fn has_sub_plan(state: &PlanState, i: StepIndex) -> bool {
+    let step = &state.steps[i];
+    step.run().awaits_plan() || (step.status().is_in_flight() && state.plan.step(i).kind == StepKind::Plan)
+}
+
+/// Starts the plan that a call of the step waits for.
+pub(crate) fn plan_of_call(state: &PlanState, i: StepIndex) -> Option<FamilyRequest> {
+    let (spec, step) = (state.plan.step(i), &state.steps[i]);
+    let StepSuspended { call, plan, .. } = step.run().suspended_for(CallWaitKind::Plan)?;
+    let given = step.grant().map(|grant| grant.left).unwrap_or_default();
+    let text: String = call.wait.text.chars().take(DESCRIPTION_CHARS_MAX).collect();
+    Some(sub_plan::start_of_sub_plan(
+        state,
+        i,
+        SubPlanRequest {
+            description: if text.is_empty() { format!("call {} of step `{}`", call.n, spec.id) } else { text },
+            inputs: call.wait.inputs.as_ref().map_or(Value::Null, Json::value),
+            plan: plan.as_deref().cloned(),
+            budget: Budget { tokens: given.tokens, cost: given.cost, seconds: None },
+            // Nobody has seen this plan before.
+            require_approval: state.accepted.goal.planning.require_approval,
+        },
+    ))
 }

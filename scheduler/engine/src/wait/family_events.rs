@@ -3,13 +3,12 @@
 //! The plan of each iteration, item and call keeps its own events, and reports every one that it gets to the plans
 //! above it.
 
-use goalmill_common::event::{EventTaken, PlanEvent};
+use goalmill_common::event::EventTaken;
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::id::{PlanId, StepId};
 
-use crate::calls::call_plan;
-use crate::decide::{Turn, not_allowed};
-use crate::sub_plan::family::{FamilyPlans, FamilyRequest, outermost, plan_above};
+use crate::sub_plan::family::{outermost, plan_above};
+use crate::sub_plan::family_plans::{FamilyPlans, FamilyRequest};
 use crate::{Command, PlanState, Rejection, sub_plan, wait};
 
 /// Whether a plan's family has had the event with this id.
@@ -29,7 +28,7 @@ pub(crate) fn event_receivers<P: FamilyPlans>(
     if has_event(plans.plan_state(root), &event.id) {
         let is_known = has_event(plans.plan_state(key), &event.id);
         if waiting_only && !is_known {
-            return Err(not_allowed("its outermost plan has taken the event for another wait"));
+            return Err(Rejection::not_allowed("its outermost plan has taken the event for another wait"));
         }
         // An event that came before changes nothing.
         return Ok(vec![if is_known { key } else { root }]);
@@ -44,7 +43,7 @@ fn waiting_inside<P: FamilyPlans>(plans: &P, key: P::Key, event: &ExternalEvent)
     while let Some(key) = open.pop() {
         let state = plans.plan_state(key);
         waiting.extend(awaits_event(state, &event.name, &event.key).then_some(key));
-        let inside = state.indices().filter(|i| call_plan::has_sub_plan(state, *i));
+        let inside = state.indices().filter(|i| sub_plan::has_sub_plan(state, *i));
         let inside: Vec<P::Key> = inside.filter_map(|i| plans.find_plan(&sub_plan::sub_plan_id(state, i))).collect();
         open.extend(inside.into_iter().rev());
     }
@@ -80,13 +79,6 @@ pub(crate) fn find_kept_event<'p, P: FamilyPlans>(
     keepers.flat_map(|keeper| kept_events(plans.plan_state(keeper), name, key)).nth(after)
 }
 
-/// A plan inside this one has an event, which is for no other wait.
-pub(crate) fn event_taken(turn: &mut Turn<'_>, taken: EventTaken) {
-    if !has_event(turn.state, &taken.id) || keeps_event(turn.state, &taken.id) {
-        turn.emit_plan(PlanEvent::EventTaken(Box::new(taken)));
-    }
-}
-
 /// Whether a step of the plan waits for an event.
 pub fn awaits_event(state: &PlanState, name: &str, key: &str) -> bool {
     wait::steps_awaiting(state, name, key).next().is_some()
@@ -102,7 +94,7 @@ pub(crate) fn has_event(state: &PlanState, id: &str) -> bool {
     state.events.as_ref().is_some_and(|events| events.has(id))
 }
 
-fn keeps_event(state: &PlanState, id: &str) -> bool {
+pub(crate) fn keeps_event(state: &PlanState, id: &str) -> bool {
     state.events.as_ref().is_some_and(|events| events.keeps(id))
 }
 

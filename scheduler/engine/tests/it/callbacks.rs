@@ -9,7 +9,8 @@ use goalmill_common::plan::{Plan, Repeat, Retry};
 use goalmill_common::report::What;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
-use goalmill_engine::{Command, Decision, Rejection, calls};
+use goalmill_engine::calls::callback;
+use goalmill_engine::{Command, Decision, Rejection};
 use serde_json::json;
 
 use crate::world::{World, plan, report, with};
@@ -71,10 +72,10 @@ fn the_token_of_a_callback_is_of_its_attempt_and_in_no_event() {
     let callback = task.callback.clone().expect("the step has one");
     assert!(callback.url.ends_with("/print/1"), "{}", callback.url);
     let i = world.index("print");
-    assert_eq!(calls::callback_token(&world.state, i, 1, world.context.token_key), Some(callback.token.clone()));
+    assert_eq!(callback::callback_token(&world.state, i, 1, world.context.token_key), Some(callback.token.clone()));
     assert_ne!(callback.token, task.token);
-    assert_ne!(calls::callback_token(&world.state, i, 2, world.context.token_key), Some(callback.token.clone()));
-    assert_eq!(calls::callback_token(&world.state, world.index("ship"), 1, world.context.token_key), None);
+    assert_ne!(callback::callback_token(&world.state, i, 2, world.context.token_key), Some(callback.token.clone()));
+    assert_eq!(callback::callback_token(&world.state, world.index("ship"), 1, world.context.token_key), None);
     accept(&mut world, &task);
     call_back(&mut world, 1, done(1)).unwrap();
     let log = String::from_utf8(write_entry(&world.log)).expect("JSON is UTF-8");

@@ -7,7 +7,8 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Command, FamilyCommand, Rejection, family_has_event, wait};
+use goalmill_engine::wait::family_events;
+use goalmill_engine::{Command, FamilyCommand, Rejection, family_has_event};
 
 use super::ShardState;
 use crate::message::{InboxPlace, RequestResult, ShardMessage, WaitQuestion, WaitState};
@@ -97,8 +98,8 @@ impl ShardState {
         let state = slot.map_or_else(WaitState::default, |slot| {
             let plan = &self.plans[&slot].state;
             WaitState {
-                step_waits: wait::step_awaits_event(plan, &wait.step_id, &wait.event, &wait.key),
-                plan_waits: wait::awaits_event(plan, &wait.event, &wait.key),
+                step_waits: family_events::step_awaits_event(plan, &wait.step_id, &wait.event, &wait.key),
+                plan_waits: family_events::awaits_event(plan, &wait.event, &wait.key),
                 unknown_events: ids.into_iter().filter(|id| !family_has_event(self, slot, id)).collect(),
             }
         });

@@ -2,25 +2,26 @@
 
 use std::collections::BTreeSet;
 
-use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
+use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_usize;
-use goalmill_common::plan::{Plan, Step};
+use goalmill_common::plan::Plan;
 use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
 use goalmill_common::status::{Counts, StepStatus};
 
-use super::Delta;
 use super::delta::phase_of;
 use super::draft::is_other_work;
 use crate::apply::recount_steps;
 use crate::cleanup::done_work;
 use crate::graph::open_dependencies::OpenDependencies;
 use crate::graph::running_plan::RunningPlan;
-use crate::graph::{PlanGraph, StepIndex};
+use crate::graph::{PlanGraph, StepIndex, dependencies};
 use crate::people::waiting::{PLANNER_MS, Waiting};
+use crate::revise::delta::Delta;
+use crate::revise::revising;
 use crate::state::{PlanState, StepState};
 use crate::transitions::is_changeable;
-use crate::{ReplayError, apply, cleanup, revise};
+use crate::{ReplayError, apply, cleanup};
 
 /// Stages a change of one step for the `plan_revised` or `plan_extended` that follows. Returns whether `event` is such
 /// a change.
@@ -155,7 +156,7 @@ fn replace_plan(state: &mut PlanState, plan: RunningPlan, graph: PlanGraph, phas
 /// Adds staged steps to a streamed plan, or closes it.
 pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExtended) -> Result<(), ReplayError> {
     let staged = state.revising.staged.as_deref().cloned().unwrap_or_default();
-    if !revise::is_plan_open(state) || !staged.modified.is_empty() || !staged.removed.is_empty() {
+    if !revising::is_plan_open(state) || !staged.modified.is_empty() || !staged.removed.is_empty() {
         return Err(ReplayError::TooEarly { seq: record.seq, event: "plan_extended" });
     }
     if !staged.added.is_empty() {
@@ -235,21 +236,9 @@ fn dependencies_of(state: &PlanState, i: StepIndex) -> OpenDependencies {
     once.dedup();
     for dependency in once {
         open += u32::from(!state.steps[dependency].status().is_final());
-        met += u32::from(is_met(state, state.plan.step(i), dependency));
+        met += u32::from(dependencies::is_met(state, state.plan.step(i), dependency));
     }
     OpenDependencies::new(open, met)
-}
-
-/// Whether a dependency has ended in a way that lets the step start.
-pub(crate) fn is_met(state: &PlanState, spec: &Step, dependency: StepIndex) -> bool {
-    let (id, status) = (&state.plan.step(dependency).id, state.steps[dependency].status());
-    spec.is_met_by(id, status, is_satisfied(state, dependency))
-}
-
-/// Whether dependents count the step as done, where they say nothing else.
-fn is_satisfied(state: &PlanState, i: StepIndex) -> bool {
-    let run = state.steps[i].run();
-    run.status() == StepStatus::Completed || run.cause().is_some_and(SkipCause::satisfies)
 }
 
 /// Whether a person made the revision, asked for it, agreed to it, or answered the question that it follows from.
