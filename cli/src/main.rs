@@ -27,7 +27,7 @@ use clap::Parser;
 use goalmill_common::telemetry::{self, LogFormat};
 use tokio::runtime::Builder;
 
-use args::{Cli, Command, Format, LogForm};
+use args::{Cli, Command, Format, LogForm, RoleArgs};
 use exit::CommandResult;
 use output::Screen;
 
@@ -55,6 +55,10 @@ fn main() -> ExitCode {
     let screen = Screen::new(&cli.globals);
     log(&cli);
     telemetry::set_commit(COMMIT);
+    let is_server = server_args(&cli.command).is_some();
+    if is_server {
+        telemetry::log_panics();
+    }
     ExitCode::from(match start(cli, screen.clone()) {
         Ok(exit) => exit.code(),
         Err(failed) => {
@@ -62,7 +66,12 @@ fn main() -> ExitCode {
                 Format::Json | Format::Jsonl => failed.to_json().to_string(),
                 Format::Table | Format::Wide | Format::Yaml | Format::Name | Format::None => format!("error: {failed}"),
             };
-            drop(writeln!(std::io::stderr(), "{}", output::sanitize(&text)));
+            let text = output::sanitize(&text);
+            if is_server {
+                telemetry::write_line(&text);
+            } else {
+                drop(writeln!(std::io::stderr(), "{text}"));
+            }
             failed.exit.code()
         }
     })
@@ -96,17 +105,22 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
-/// Starts the log: warnings for client commands, info for roles, or the requested level.
-fn log(cli: &Cli) {
-    let role = if let Command::Scheduler(args) = &cli.command {
+/// The arguments of a scheduler or a worker, whose output has no person who reads it.
+fn server_args(command: &Command) -> Option<&RoleArgs> {
+    if let Command::Scheduler(args) = command {
         Some(&args.role)
-    } else if let Command::Worker(args) = &cli.command
+    } else if let Command::Worker(args) = command
         && args.command.is_none()
     {
         Some(&args.run.role)
     } else {
         None
-    };
+    }
+}
+
+/// Starts the log: warnings for client commands, info for roles, or the requested level.
+fn log(cli: &Cli) {
+    let role = server_args(&cli.command);
     let level = match (cli.globals.quiet, cli.globals.verbose) {
         (true, _) => "error",
         (false, 0) if role.is_some() => "info",

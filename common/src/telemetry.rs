@@ -1,5 +1,6 @@
 //! Log lines on standard error, and the Prometheus recorder.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +50,23 @@ pub fn log(level: &str, format: LogFormat) {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     drop(started);
+}
+
+/// Makes panics lines of the log, which waits for no reader that hangs: a loop that panics ends its role only when the
+/// panic has been written.
+pub fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let backtrace = Backtrace::capture();
+        match backtrace.status() {
+            BacktraceStatus::Captured => tracing::error!("{panic}\n{backtrace}"),
+            BacktraceStatus::Disabled | BacktraceStatus::Unsupported | _ => tracing::error!("{panic}"),
+        }
+    }));
+}
+
+/// Writes a line to standard error as those of the log, without being one: it waits for no reader that hangs.
+pub fn write_line(text: &str) {
+    drop(LogWriter.write_all(format!("{text}\n").as_bytes()));
 }
 
 /// Standard error, without a wait for a reader that hangs: the threads that log are those that do the work.

@@ -75,6 +75,8 @@ pub struct Extras {
     pub log_format: Option<u32>,
     /// Starts a watchdog, which ends this process when a shard's loop hangs; it connects to the store with this.
     pub watchdog: Option<Connect>,
+    /// Watches the background loops, from before the start has ended.
+    pub supervisor: Supervisor,
 }
 
 /// Why a scheduler cannot start.
@@ -125,8 +127,9 @@ pub async fn start(options: SchedulerOptions) -> Result<RunningScheduler, Schedu
 
 /// As [`start`], with planners and hooks of the embedding program.
 pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<RunningScheduler, SchedulerStartError> {
-    let start = SchedulerStart::default();
-    let supervisor = start.loops.supervisor.clone();
+    let supervisor = extras.supervisor.clone();
+    let loops = Loops { supervisor: supervisor.clone(), ..Loops::default() };
+    let start = SchedulerStart { loops, ..SchedulerStart::default() };
     tokio::select! {
         running = Box::pin(start_loops(options, extras, start)) => running,
         reason = supervisor.failed() => Err(SchedulerStartError::Loop(reason)),
@@ -164,7 +167,7 @@ async fn start_loops(
     extras: Extras,
     start: SchedulerStart,
 ) -> Result<RunningScheduler, SchedulerStartError> {
-    let Extras { planners, hooks, agents, traces, trial, engine, log_format, watchdog } = extras;
+    let Extras { planners, hooks, agents, traces, trial, engine, log_format, watchdog, supervisor: _ } = extras;
     let environment = api::environment_tokens(&options.settings.api).map_err(SchedulerStartError::Token)?;
     let tls = load_tls(&options.settings.api, &options.clock)?;
     let api_listener = listen_for_api(&options.settings.api).await?;

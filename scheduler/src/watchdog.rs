@@ -146,6 +146,16 @@ fn end(shard: ShardId, plan: PlanId, limit: Duration, clock: &Clock, connect: Co
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn a_watchdog_that_panics_fails_the_scheduler() {
+        let (decisions, supervisor) = (Decisions::default(), Supervisor::default());
+        decisions.register(ShardId(0)).begin(Some(&"p0-stuck".into()));
+        let connect = Box::new(|| panic!("it was broken on purpose"));
+        start(decisions, Duration::ZERO, Clock::system(), connect, supervisor.clone())
+            .expect("a thread can be started");
+        assert_eq!(supervisor.failed().await, "loop `watchdog` panicked: it was broken on purpose");
+    }
+
     #[test]
     fn only_one_decision_that_goes_on_for_all_beats_hangs() {
         let (decisions, mut seen) = (Decisions::default(), StallCounter::default());

@@ -8,7 +8,9 @@ use std::time::Duration;
 use goalmill_common::config::{environment, exports_traces};
 use goalmill_common::trace::TraceContext;
 use goalmill_http::client_failure;
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{
+    HttpExporterBuilderSet, Protocol, SpanExporter, SpanExporterBuilder, WithExportConfig, WithHttpConfig,
+};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 
@@ -30,7 +32,7 @@ pub enum ExporterError {
     #[error("`{name}` is `{value}`; there are: {known}")]
     Unknown { name: &'static str, value: String, known: &'static str },
     #[error("`OTEL_TRACES_SAMPLER_ARG` is `{0}`; it must be a share from 0 to 1, such as 0.01")]
-    OwnershipStatus(String),
+    Share(String),
     #[error("traces cannot be sent: {0}")]
     Setup(String),
 }
@@ -47,16 +49,28 @@ impl Exporter {
             let name = "OTEL_EXPORTER_OTLP_PROTOCOL";
             return Err(ExporterError::Unknown { name, value, known: "http/protobuf" });
         }
+        Self::new(SpanExporter::builder().with_http(), sampler).map(Some)
+    }
+
+    /// Sends all traces to a collector that the environment does not name.
+    ///
+    /// - `url`: for example `http://127.0.0.1:4318/v1/traces`.
+    pub fn to_collector(url: &str) -> Result<Self, ExporterError> {
+        let sampler = Sampler { follows_parent: true, share: 1.0 };
+        Self::new(SpanExporter::builder().with_http().with_endpoint(url), sampler)
+    }
+
+    fn new(builder: SpanExporterBuilder<HttpExporterBuilderSet>, sampler: Sampler) -> Result<Self, ExporterError> {
         let client = goalmill_http::any_client().connect_timeout(CONNECT).timeout(answer_limit()?).build();
         let client = client.map_err(|error| ExporterError::Setup(client_failure(&error)))?;
-        let builder = SpanExporter::builder().with_http().with_http_client(client).with_protocol(Protocol::HttpBinary);
+        let builder = builder.with_http_client(client).with_protocol(Protocol::HttpBinary);
         let mut inner = builder.build().map_err(|error| ExporterError::Setup(error.to_string()))?;
         let mut resource = Resource::builder();
         if environment("OTEL_SERVICE_NAME").is_none() {
             resource = resource.with_service_name("goalmill");
         }
         inner.set_resource(&resource.build());
-        Ok(Some(Self { inner, sampler }))
+        Ok(Self { inner, sampler })
     }
 
     /// Whether a trace is sampled, with the given parent if it has one.
@@ -106,7 +120,7 @@ impl Sampler {
             "traceidratio" => {
                 let text = share.unwrap_or_else(|| "1".into());
                 let share = text.trim().parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-                share.ok_or(ExporterError::OwnershipStatus(text))?
+                share.ok_or(ExporterError::Share(text))?
             }
             _ => {
                 let known = "always_on, always_off, traceidratio, and each with `parentbased_` before it";

@@ -2,24 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{Read, Write, pipe};
-use std::process::{Child, Stdio};
+use std::future::pending;
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::net::TcpListener;
+use std::panic::catch_unwind;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use goalmill_broker::embedded;
 use goalmill_common::agent::Agent;
 use goalmill_common::clock::Clock;
-use goalmill_common::config::{ArchiveKind, NamespaceSettings, WorkerSettings};
+use goalmill_common::config::{ArchiveKind, NamespaceSettings, WorkerSettings, environment};
 use goalmill_common::failure::Failure;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::supervisor::Supervisor;
 use goalmill_common::task::Task;
-use goalmill_scheduler::{Extras, Hook, HookCall, HookError, Point, Ruling, SchedulerOptions};
+use goalmill_common::telemetry::{self, LogFormat};
+use goalmill_scheduler::{
+    Exporter, Extras, Hook, HookCall, HookError, Point, Ruling, SchedulerOptions, SchedulerStartError,
+};
 use goalmill_tests::dev::program;
 use goalmill_tests::installation::{http_client, one_step_plan, settings, submit_to};
 use goalmill_tests::redis_server::{RedisServer, free_port, send};
@@ -112,15 +118,60 @@ async fn roles_whose_log_has_no_reader_any_more_work_on() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn roles_whose_log_has_a_reader_that_hangs_work() -> Result<()> {
     let redis = RedisServer::start().await?;
-    let (_reader, log) = pipe()?;
-    // Nobody reads, and this thread leaves no room in the pipe.
-    let mut filling = log.try_clone()?;
-    std::thread::spawn(move || while filling.write(b".").is_ok() {});
+    let (_reader, log) = hanging_log()?;
     let mut scheduler = Role::scheduler(&redis, log.try_clone()?)?;
     let mut worker = Role::worker(&redis, log)?;
     scheduler.becomes_ready().await?;
     worker.becomes_ready().await?;
     interrupt(&redis, &mut scheduler, &mut worker).await
+}
+
+/// A log that nobody reads, and that a thread leaves no room in; with the reader.
+fn hanging_log() -> Result<(PipeReader, PipeWriter)> {
+    let (reader, log) = pipe()?;
+    let mut filling = log.try_clone()?;
+    std::thread::spawn(move || while filling.write(b".").is_ok() {});
+    Ok((reader, log))
+}
+
+/// The exit code of a process that ends soon.
+async fn exit_code(mut child: Child) -> Result<Option<i32>> {
+    let ended = until_some(END, async || child.try_wait().transpose()).await;
+    child.kill().ok();
+    Ok(ended.context("it goes on without a reader of its log")??.code())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_that_fail_end_although_the_reader_of_their_log_hangs() -> Result<()> {
+    let (_reader, log) = hanging_log()?;
+    let taken = TcpListener::bind("127.0.0.1:0")?;
+    let address = taken.local_addr()?.to_string();
+    for role in ["scheduler", "worker --demo"] {
+        let mut command = program();
+        command.args(role.split(' ')).args(["--redis", "redis://127.0.0.1:1", "--listen", &address]);
+        let child = command.stdout(Stdio::null()).stderr(log.try_clone()?).spawn()?;
+        assert_eq!(exit_code(child).await?, Some(1), "{role}");
+    }
+    Ok(())
+}
+
+/// Runs itself as a process that panics.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_waits_for_no_reader_of_the_log_that_hangs() -> Result<()> {
+    const CODE: i32 = 7;
+    const IS_CHILD: &str = "GOALMILL_TEST_PANICS";
+    if environment(IS_CHILD).is_some() {
+        telemetry::log("error", LogFormat::Text);
+        telemetry::log_panics();
+        drop(catch_unwind(|| panic!("it was broken on purpose")));
+        std::process::exit(CODE);
+    }
+    let (_reader, log) = hanging_log()?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--exact", "--nocapture", "supervision::a_panic_waits_for_no_reader_of_the_log_that_hangs"]);
+    let child = command.env(IS_CHILD, "1").stdout(Stdio::null()).stderr(log).spawn()?;
+    assert_eq!(exit_code(child).await?, Some(CODE));
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,13 +277,15 @@ async fn a_worker_whose_loop_panics_fails_with_the_reason() -> Result<()> {
     Ok(())
 }
 
-/// The loops of a scheduler with one shard, without traces.
+/// The loops of a scheduler with one shard.
 const SCHEDULER_LOOPS: &[&str] = &[
     "api", "archive_retention", "archiver", "certificate", "directory", "event_stream", "gauges", "goal_streams",
     "hook", "inbox", "intake", "membership", "metrics", "namespace_limits", "reaper", "reconcile", "router_training",
-    "shard 0",
+    "shard 0", "traces",
 ];
 const WORKER_LOOPS: &[&str] = &["cancellations", "health", "heartbeats", "leases", "progress", "pull", "reports"];
+/// Those of a worker that drains.
+const DRAINING_LOOPS: &[&str] = &["cancellations", "drain", "health", "heartbeats", "leases", "progress", "reports"];
 /// How long a process whose loop has ended may go on.
 const END: Duration = Duration::from_secs(15);
 
@@ -292,7 +345,8 @@ async fn break_scheduler(name: &str) -> Result<()> {
     settings.namespaces.insert("red".into(), NamespaceSettings { plans_max: Some(1), ..NamespaceSettings::default() });
     let broker = embedded::open(None, Clock::system())?;
     let options = SchedulerOptions { settings, broker, clock: Clock::system(), random: Random::system() };
-    let extras = Extras { hooks: vec![Arc::new(Idle)], ..Extras::default() };
+    let traces = Some(Exporter::to_collector("http://127.0.0.1:1/v1/traces")?);
+    let extras = Extras { hooks: vec![Arc::new(Idle)], traces, ..Extras::default() };
     let scheduler = goalmill_scheduler::start_with(options, extras).await?;
     let base = scheduler.api_url().context("it serves the API")?;
     breaks(scheduler.supervisor(), SCHEDULER_LOOPS, name, &base).await?;
@@ -304,6 +358,66 @@ async fn break_worker(name: &str) -> Result<()> {
     let worker = goalmill_worker::start(worker_options(Arc::new(Idle))?).await?;
     let address = worker.address().context("it serves `/livez`")?;
     breaks(worker.supervisor(), WORKER_LOOPS, name, &format!("http://{address}")).await
+}
+
+/// Does not end.
+struct Hangs;
+
+#[async_trait]
+impl Executor for Hangs {
+    async fn execute(&self, _: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
+        pending().await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_that_ends_fails_its_worker() -> Result<()> {
+    let options = worker_options(Arc::new(Hangs))?;
+    let extras = Extras::default();
+    let broker = options.broker.clone();
+    let scheduler = SchedulerOptions { settings: settings(), broker, clock: Clock::system(), random: Random::system() };
+    let scheduler = goalmill_scheduler::start_with(scheduler, extras).await?;
+    let worker = goalmill_worker::start(options).await?;
+    worker.ready().await;
+    scheduler.refresh_agents().await?;
+    let plans = format!("{}/v1/plans", scheduler.api_url().context("it serves the API")?);
+    submit_to(&http_client(), &plans, &one_step_plan("broken")).await?;
+    let base = format!("http://{}", worker.address().context("it serves `/livez`")?);
+    // Only a worker with a task drains so long that its drain can be broken.
+    until(SOON, async || metrics_of(&base).await.contains("\ngoalmill_worker_slots_busy 1\n")).await;
+    let ended = tokio::select! {
+        () = worker.drain() => bail!("it drains while a task runs"),
+        ended = breaks(worker.supervisor(), DRAINING_LOOPS, "drain", &base) => ended,
+    };
+    scheduler.stop().await;
+    ended
+}
+
+async fn metrics_of(base: &str) -> String {
+    let Ok(answer) = http_client().get(format!("{base}/metrics")).send().await else { return String::new() };
+    answer.text().await.unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_of_a_start_that_ends_fails_the_start() -> Result<()> {
+    let mut settings = settings();
+    settings.redis.url = format!("redis://127.0.0.1:{}", free_port()?);
+    let broker = goalmill_broker::redis::connect(&settings.redis).await?;
+    let options = SchedulerOptions { settings, broker, clock: Clock::system(), random: Random::system() };
+    let extras = Extras::default();
+    let supervisor = extras.supervisor.clone();
+    let breaking = async {
+        until(SOON, async || supervisor.loops().contains("starting_api")).await;
+        supervisor.break_loop("starting_api");
+        pending::<()>().await;
+    };
+    let ended = tokio::select! {
+        ended = tokio::time::timeout(END, goalmill_scheduler::start_with(options, extras)) => ended?.err(),
+        () = breaking => None,
+    };
+    let expected = "loop `starting_api` panicked: it was broken on purpose";
+    assert!(matches!(&ended, Some(SchedulerStartError::Loop(reason)) if reason == expected), "{ended:?}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
