@@ -9,7 +9,8 @@ import time
 import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from upgrade import BAD, Load, events, judge
+from processes import call
+from upgrade import BAD, ENDED, Load, events, judge
 
 it = types.SimpleNamespace(apis=[sys.argv[1]])
 load = Load(it)
@@ -25,4 +26,10 @@ print(json.dumps(figures))
 if figures["attempts lost"]:
     lost = [event for plan in load.plans for event in events(it.apis[0], plan) if event["type"] == "step_retrying"]
     print("lost attempts, for example", json.dumps(lost[:3]), file=sys.stderr)
+if figures["hung"]:
+    api = it.apis[0]
+    for plan in load.plans:
+        view = call(f"{api}/v1/plans/{plan}")
+        if view["status"] not in ENDED:
+            print("hangs:", json.dumps(view), json.dumps(events(api, plan)), file=sys.stderr)
 sys.exit(1 if any(figures[name] for name in BAD) or not figures["plans"] else 0)

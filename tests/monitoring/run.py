@@ -8,6 +8,9 @@ FOLDER gets pictures of the dashboards; that needs matplotlib.
 Needs redis-server and Debian's package `prometheus`. The load has failures, retries, revisions, fallbacks, approvals, dead
 letters, a killed scheduler and a killed worker. Prints the number of queries, those that are empty, and those that the
 load cannot give anything for. Ends with 1 when another query is empty.
+
+A copy of the alerts, in which two minutes are a second, is evaluated too: those of FIRES must fire, and all must resolve when the
+load has ended.
 """
 import json
 import pathlib
@@ -34,6 +37,27 @@ SILENT = re.compile(r"gen_ai_|goalmill_llm_|goalmill_webhook_|goalmill_sse_|goal
                     r'|goalmill_dead_letters_total.*agent_type="echo"|goalmill_confidence_correlation|goalmill_redis_refusing'
                     r"|goalmill_undo_failures")
 
+# What fires in the copy of the alerts with short times.
+SHORTENED_BY = 120
+FIRES = {"GoalmillNoScheduler", "GoalmillPlansFail", "GoalmillRedisDown", "GoalmillShardsNotOwned"}
+RESOLVED_WITHIN_S = 90
+
+
+def shortened_alerts():
+    """The alerts under other names, with all of their times divided by SHORTENED_BY."""
+    text = (ROOT / "deploy/prometheus/alerts.rules.yml").read_text().replace("- alert: ", "- alert: Shortened")
+    unit_s = {"m": 60, "h": 3600, "d": 86400}
+    times = re.compile(r"(for: |\[|offset )(\d+)([mhd])\b")
+    return times.sub(lambda found: f"{found[1]}{int(found[2]) * unit_s[found[3]] * 1000 // SHORTENED_BY}ms", text)
+
+
+def shortened_states(server, since):
+    """The shortened alerts that have fired, and those that fire now."""
+    query = {"query": 'ALERTS{alertstate="firing",alertname=~"Shortened.*"}', "start": since, "end": time.time(), "step": 1}
+    fired = call(f"{server}/api/v1/query_range?" + urllib.parse.urlencode(query))["data"]["result"]
+    firing = call(f"{server}/api/v1/query?" + urllib.parse.urlencode({"query": query["query"]}))["data"]["result"]
+    return tuple({row["metric"]["alertname"].removeprefix("Shortened") for row in rows} for rows in (fired, firing))
+
 
 class Installation(Processes):
     def __init__(self, folder):
@@ -58,8 +82,9 @@ class Installation(Processes):
 
     def prometheus(self):
         port = free_port()
+        (self.folder / "shortened.rules.yml").write_text(shortened_alerts())
         config = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-                  "rule_files": [str(ROOT / "deploy/prometheus/*.rules.yml")],
+                  "rule_files": [str(ROOT / "deploy/prometheus/*.rules.yml"), str(self.folder / "shortened.rules.yml")],
                   "scrape_configs": [{"job_name": "goalmill", "static_configs": [
                       {"targets": self.targets, "labels": {"cluster": "home", "namespace": "plans"}}]}]}
         path = self.folder / "prometheus.json"
@@ -137,13 +162,19 @@ def main():
             groups = call(f"{server}/api/v1/rules")["data"]["groups"]
             rules = [rule for group in groups for rule in group["rules"]]
             broken = [rule["name"] for rule in rules if rule["health"] != "ok"]
-            firing = [rule["name"] for rule in rules if rule.get("state") == "firing"]
+            alerts = [rule for rule in rules if rule["type"] == "alerting" and not rule["name"].startswith("Shortened")]
+            # The first process is Redis: it hangs, and works again.
+            it.processes[0].send_signal(signal.SIGSTOP)
+            wait(lambda: FIRES <= shortened_states(server, since)[0], "the shortened alerts fire", RESOLVED_WITHIN_S)
+            it.processes[0].send_signal(signal.SIGCONT)
+            wait(lambda: not shortened_states(server, since)[1], "all shortened alerts are resolved", RESOLVED_WITHIN_S)
+            fired = shortened_states(server, since)[0]
             if PICTURES:
                 picture.draw_all(server, since, kills, PICTURES)
         finally:
             it.stop()
     print(f"{asked} queries, {len(empty)} empty, {len(silent)} without a cause in this load; "
-          f"{len(rules)} alerts, {len(broken)} broken, firing: {', '.join(firing) or 'none'}")
+          f"{len(alerts)} alerts, {len(broken)} broken; shortened ones that fired and resolved: {', '.join(sorted(fired))}")
     for line in empty:
         print(f"EMPTY  {line}")
     for line in silent:
