@@ -130,6 +130,11 @@ pub fn commit() -> &'static str {
     COMMIT.get().copied().unwrap_or("unknown")
 }
 
+/// The version of the program, with the commit: `0.1.0 (5f5ef6876101)`.
+pub fn version() -> String {
+    format!("{} ({})", env!("CARGO_PKG_VERSION"), commit())
+}
+
 /// A recorder with the buckets of [`metric::METRICS`].
 pub fn builder() -> Result<PrometheusBuilder, BuildError> {
     METRICS.iter().try_fold(PrometheusBuilder::new(), |builder, metric| match metric.kind {

@@ -166,7 +166,7 @@ impl Worker {
             slots: self.settings.slots,
             busy: to_u32(self.held_tasks.len()),
             draining: self.draining.is_cancelled(),
-            version: env!("CARGO_PKG_VERSION").into(),
+            version: goalmill_common::telemetry::version(),
             host: self.host.clone(),
             started_ms: self.started_ms,
             seen_ms: 0,

@@ -4,6 +4,7 @@ mod installation;
 mod redis_checks;
 mod settings_checks;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use goalmill_client::ClientError;
@@ -245,7 +246,15 @@ async fn check_workers(context: &CommandContext, checks: &mut Checks) {
         checks.ok("workers", format!("{} · {busy} of {slots} slots busy", counted(workers.len(), "worker", "workers")));
     }
     let own = env!("CARGO_PKG_VERSION");
-    for worker in workers.iter().filter(|worker| worker.version != own) {
+    let (same, other): (Vec<_>, Vec<_>) =
+        workers.iter().partition(|worker| worker.version.split(' ').next() == Some(own));
+    let builds: BTreeSet<&str> = same.into_iter().map(|worker| worker.version.as_str()).collect();
+    if builds.len() > 1 {
+        let builds = Vec::from_iter(builds).join(", ");
+        let hint = "replace those of the older build: goalmill worker list";
+        checks.add(Level::Warning, "workers", format!("the workers are of several builds: {builds}"), hint);
+    }
+    for worker in other {
         let detail = format!("{} is of version {}, this program of {own}", worker.worker, worker.version);
         checks.add(Level::Warning, "workers", detail, "update the older one");
     }

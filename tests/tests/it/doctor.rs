@@ -239,12 +239,21 @@ async fn what_stands_still_or_is_not_understood_is_found() -> Result<()> {
     })
     .await;
     it.post("/v1/queues/held:pause", &json!({})).await?;
-    let beat = json!({"worker": "early", "agents": ["echo"], "slots": 1, "busy": 0, "version": "9.9.9", "host": "moon",
-        "started_ms": 4_000_000_000_000_u64})
-    .to_string();
     let time: (u64, u64) = cmd("TIME").query_async(&mut server.connection().await?).await?;
-    send(&server, &format!("HSET goalmill:workers:beats early {beat}")).await?;
-    send(&server, &format!("ZADD goalmill:workers {} early", time.0 * 1_000)).await?;
+    let own = env!("CARGO_PKG_VERSION");
+    for (name, version, started_ms) in [
+        ("early", "9.9.9".to_owned(), 4_000_000_000_000_u64),
+        ("first", format!("{own} (5f5ef6876101)"), 1),
+        ("second", format!("{own} (751a29cd6ccb)"), 1),
+    ] {
+        let beat =
+            json!({"worker": name, "agents": ["echo"], "slots": 1, "busy": 0, "version": version, "host": "moon",
+            "started_ms": started_ms})
+            .to_string();
+        let mut connection = server.connection().await?;
+        cmd("HSET").arg("goalmill:workers:beats").arg(name).arg(beat).exec_async(&mut connection).await?;
+        send(&server, &format!("ZADD goalmill:workers {} {name}", time.0 * 1_000)).await?;
+    }
     send(&server, "HSET goalmill:agents crooked {}").await?;
     // Redis cannot count the entries any more once one that nobody has taken was deleted before others.
     send(&server, "SADD goalmill:queues uncounted").await?;
@@ -264,6 +273,7 @@ async fn what_stands_still_or_is_not_understood_is_found() -> Result<()> {
     found(&checks, "held is paused", "goalmill queue resume held")?;
     found(&checks, "the clock of worker early on moon is at least", "let moon follow a time server")?;
     found(&checks, "early is of version 9.9.9", "update the older one")?;
+    found(&checks, "several builds: 0.1.0 (5f5ef6876101), 0.1.0 (751a29cd6ccb)", "replace those of the older build")?;
     found(&checks, "the card of agent type `crooked` is refused", "")?;
     found(&checks, "`goalmill:steps:uncounted`", "/v1/scaling/AGENT_TYPE")?;
     send(&server, "DEL goalmill:steps:unserved").await?;
