@@ -146,7 +146,16 @@ def judge(it, load):
     }
 
 
-def go(first, second, how, pause):
+def steer_queues(api, verb):
+    for queue in call(f"{api}/v1/queues")["items"]:
+        call(f"{api}/v1/queues/{queue['agent_type']}:{verb}", {})
+
+
+def is_idle(api):
+    return all(queue["waiting"] == queue["running"] == 0 for queue in call(f"{api}/v1/queues")["items"])
+
+
+def go(first, second, how, pause, with_paused_queues=False):
     """One way from a build to another."""
     with tempfile.TemporaryDirectory() as folder:
         it = Installation(pathlib.Path(folder))
@@ -155,10 +164,16 @@ def go(first, second, how, pause):
             load = Load(it)
             load.start()
             time.sleep(pause)
+            if with_paused_queues:
+                steer_queues(it.apis[0], "pause")
+                wait(lambda: is_idle(it.apis[0]), "no attempt is in flight")
             it.start_build("second", second)
             time.sleep(pause)
             for process, api in leaving:
                 it.end(process, api, how)
+                time.sleep(pause)
+            if with_paused_queues:
+                steer_queues(it.apis[0], "resume")
                 time.sleep(pause)
             assert load.is_alive(), "plans are submitted until the end"
             load.stopped.set()
@@ -174,12 +189,14 @@ def main():
     old, new = (str(pathlib.Path(program).resolve()) for program in sys.argv[1:3])
     pause = float(sys.argv[3]) if len(sys.argv) == 4 else 3.0
     rows = []
-    for name, first, second in [("upgrade", old, new), ("rollback", new, old)]:
-        for ends, how in [("SIGTERM", signal.SIGTERM), ("kill -9", signal.SIGKILL)]:
-            rows.append({"way": name, "old processes end by": ends, **go(first, second, how, pause)})
-            if len(rows) == 1:
-                print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
-            print("| " + " | ".join(str(value) for value in rows[-1].values()) + " |", flush=True)
+    ends = {"SIGTERM": signal.SIGTERM, "kill -9": signal.SIGKILL}
+    ways = [(name, end, False) for name in ("upgrade", "rollback") for end in ends] + [("rollback, queues paused", "SIGTERM", True)]
+    for name, end, with_paused_queues in ways:
+        first, second = (old, new) if name == "upgrade" else (new, old)
+        rows.append({"way": name, "old processes end by": end, **go(first, second, ends[end], pause, with_paused_queues)})
+        if len(rows) == 1:
+            print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
+        print("| " + " | ".join(str(value) for value in rows[-1].values()) + " |", flush=True)
     wrong = [row for row in rows if any(row[name] for name in BAD) or (row["old processes end by"] == "SIGTERM" and row["attempts lost"])]
     sys.exit(1 if wrong or not all(row["plans"] for row in rows) else 0)
 
