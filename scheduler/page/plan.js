@@ -11,6 +11,7 @@ import { legend, timeline } from "./timeline.js";
 import { deadline, waitingItems } from "./plans.js";
 import { itemsPart, readMaps } from "./items.js";
 import { stepPanel } from "./step.js";
+import { shortMessage } from "./transcript.js";
 
 const REFRESH_MS = 700;
 const EVENTS_SHOWN = 100;
@@ -137,7 +138,7 @@ export function planScreen(route) {
   const steps = () => {
     const state = own.past || own.state;
     if (own.past || own.isLogLoaded || !own.view) return state.steps;
-    return new Map(own.view.steps.map((step) => [step.id, { id: step.id, definition: step, status: step.status, attempts: [], waits: [], progress: step.progress }]));
+    return new Map(own.view.steps.map((step) => [step.id, { id: step.id, definition: step, status: step.status, attempts: [], kept: [], waits: [], progress: step.progress }]));
   };
   const keys = (event) => {
     const ids = own.layout ? order(own.layout, steps()) : [];
@@ -212,7 +213,7 @@ function planView(context) {
   const { view } = own;
   const selected = app.route.params.get("step");
   const step = selected && (context.steps.get(selected) || null);
-  return h("div", { class: `plan ${step ? "with-panel" : ""} ${context.steps.size > LARGE ? "is-large" : ""}` },
+  return h("div", { class: `plan ${step ? "with-panel" : ""} ${step && app.route.params.get("wide") ? "wide-panel" : ""} ${context.steps.size > LARGE ? "is-large" : ""}` },
     head(context),
     trouble(own.refusal),
     why(context),
@@ -343,7 +344,7 @@ function graphPart(context, layout, selected) {
 /** What the panel of a step and the timeline beside it leave for the graph. */
 function graphRoom(layout, selected) {
   const width = window.innerWidth;
-  const panel = !selected || width < 1180 ? 0 : width < 1500 ? 396 : 476;
+  const panel = !selected || width < 1180 || app.route.params.get("wide") ? 0 : width < 1500 ? 396 : 476;
   return (width - 320 - panel) * (isWide(layout) || selected || width < 1500 ? 1 : 0.53);
 }
 
@@ -391,7 +392,7 @@ function stepsTab(context) {
     const failure = step.failure || (!own.past && live.failure);
     return memo(own.rowCache, id, [step, step.version, id === selected, failure?.message, live.message, took], () => h("tr", { key: id, class: id === selected ? "selected" : "" },
       rowHead(button({ class: "link", onclick: () => context.select(id) }, id), h("div", { class: "dim", dir: "auto" }, step.definition.description)),
-      cell(status(shownStatus(step)), failure && (["bad", "warn"].includes(tone(step.status)) || step.status === "skipped") ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", step.status === "retrying" && step.toldToWait ? "told to wait: " : "", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
+      cell(status(shownStatus(step)), failure && (["bad", "warn"].includes(tone(step.status)) || step.status === "skipped") ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", step.status === "retrying" && step.toldToWait ? "told to wait: " : "", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, shortMessage(live.message)) : null),
       cell(step.definition.agent_type || dim(words(step.definition.kind || "engine"))),
       cell(awaited(step.definition).join(", ") || dim("–")),
       figure(number(step.attempts.length)), figure(duration(took)), figure(money(step.cost))));

@@ -5,6 +5,9 @@ import { EVENTS, STATUSES } from "./vocabulary.js";
 
 export const isFinal = (status) => Boolean(STATUSES[status]?.isFinal);
 
+/** Attempts that ended so are gone on with: the next one has their calls. */
+const GOES_ON = new Set(["retrying", "released", "suspended"]);
+
 /** How an attempt ended: `completed` for an iteration, `failed`, `released` and the like; the status of the step while it runs. */
 export const outcomeOf = (attempt, step) => (attempt.iteration ? "completed" : attempt.outcome || step.status);
 
@@ -34,7 +37,7 @@ function addStep(state, definition) {
   if (known) return touch(Object.assign(known, { definition }));
   const step = {
     id: definition.id, definition, status: "pending", attempts: [], waits: [], outputs: undefined, failure: null, reason: "",
-    progress: null, message: "", question: null, since: state.lastMs, cost: 0, tokens: 0, finishedMs: NaN, addedBy: state.revision, cached: false,
+    progress: null, message: "", question: null, round: 0, kept: [], since: state.lastMs, cost: 0, tokens: 0, finishedMs: NaN, addedBy: state.revision, cached: false,
     // Counts changes, for who keeps what it has drawn of the step.
     version: 0,
   };
@@ -67,6 +70,15 @@ const lastAttempt = (step) => step.attempts[step.attempts.length - 1];
 function callUsage(call) {
   const split = call.usage || {};
   return { cost: call.cost || 0, tokens: (split.prompt_tokens || 0) + (split.completion_tokens || 0) };
+}
+
+/** Adds a call to the attempt that made it, or whose call it was that waited. */
+function addCall(step, event, call) {
+  const attempt = lastAttempt(step);
+  if (!attempt) return;
+  attempt.calls.push({ ...call, seq: event.seq });
+  attempt.waiting = null;
+  attempt.message = "";
 }
 
 function endAttempt(step, outcome, ms, data) {
@@ -108,6 +120,8 @@ function applyStep(state, event, data, ms) {
   if (to) setStatus(step, to, ms);
   const outcome = EVENTS[event.type]?.outcome;
   if (outcome) endAttempt(step, data.failure ? "failed" : outcome, Math.min(ms, data.finished_ms || ms), data);
+  // The next attempt makes its calls anew.
+  if (outcome && (data.fallback || !GOES_ON.has(outcome))) step.round += 1;
   switch (event.type) {
     case "step_blocked": case "step_cancelled": step.reason = data.reason || ""; break;
     case "step_approval_requested": step.dueMs = data.due_ms; break;
@@ -116,12 +130,18 @@ function applyStep(state, event, data, ms) {
       step.dueMs = data.due_ms;
       if (data.call.wait.for === "answer") step.question = data.call.wait.text;
       else step.reason = data.call.wait.text;
+      if (lastAttempt(step)) lastAttempt(step).waiting = data.call;
       break;
-    case "step_resumed": step.question = null; step.reason = ""; break;
+    case "step_resumed":
+      step.question = null;
+      step.reason = "";
+      addCall(step, event, data.call);
+      break;
+    case "calls_discarded": for (const attempt of step.attempts) if (attempt.round === step.round) attempt.calls = attempt.calls.map((call) => (call.n >= data.from ? { ...call, isVoid: true } : call)); break;
     case "step_question_answered": step.question = null; break;
     case "step_queued":
       step.progress = null;
-      step.attempts.push({ number: event.attempt, queuedMs: ms, startMs: NaN, endMs: NaN, outcome: "", agentType: data.agent_type, action: data.action, inputs: data.inputs, inputsBytes: data.inputs_bytes, worker: "", failure: null, cost: 0, tokens: 0, calls: [] });
+      step.attempts.push({ number: event.attempt, queuedMs: ms, startMs: NaN, endMs: NaN, outcome: "", agentType: data.agent_type, action: data.action, inputs: data.inputs, inputsBytes: data.inputs_bytes, worker: "", failure: null, cost: 0, tokens: 0, calls: [], message: "", waiting: null, round: step.round });
       break;
     case "step_started": {
       const attempt = lastAttempt(step);
@@ -132,10 +152,14 @@ function applyStep(state, event, data, ms) {
       const attempt = lastAttempt(step);
       const spent = callUsage(data);
       for (const sums of [attempt, step]) if (sums) { sums.cost += spent.cost; sums.tokens += spent.tokens; }
-      if (attempt) attempt.calls.push(data);
+      addCall(step, event, data);
       break;
     }
-    case "step_progress": step.progress = data.progress; step.message = data.message || step.message; break;
+    case "step_progress": 
+      step.progress = data.progress;
+      step.message = data.message || step.message;
+      if (lastAttempt(step)) lastAttempt(step).message = step.message;
+      break;
     case "step_completed": Object.assign(step, { outputs: data.outputs, partial: Boolean(step.partial || data.partial), cached: Boolean(data.cache_key && !step.attempts.length), failure: null }); break;
     case "step_retrying":
       step.failure = data.failure;
@@ -193,6 +217,10 @@ function applyPlan(state, event, data, ms) {
       for (const [id, outputs] of Object.entries(data.fork?.kept || {})) {
         const step = state.steps.get(id);
         if (step) { setStatus(step, "completed", ms); step.outputs = outputs; step.cached = true; }
+      }
+      for (const [id, calls] of Object.entries(data.fork?.calls || {})) {
+        const step = state.steps.get(id);
+        if (step) step.kept = calls.map((call) => ({ ...call, seq: event.seq }));
       }
       break;
     case "plan_validated": state.warnings = data.warnings || []; takeRoutes(state, data.routes); break;

@@ -2,9 +2,10 @@
 
 import { h } from "./dom.js";
 import { actionButtons, stepActions } from "./actions.js";
-import { button, copyButton, dim, explainCommand, facts, figure, icon, json, planLink, prose, rowHead, status, table, time, wholeOf } from "./parts.js";
-import { allowedStatus, clockTime, duration, exact, money, number, percent, words } from "./format.js";
-import { isFinal, outcomeOf, shownStatus } from "./replay.js";
+import { shortMessage, transcript } from "./transcript.js";
+import { app, button, copyButton, explainCommand, facts, figure, icon, json, planLink, prose, rowHead, status, table, time, wholeOf } from "./parts.js";
+import { allowedStatus, duration, money, number, percent, words } from "./format.js";
+import { isFinal, shownStatus } from "./replay.js";
 
 export function stepPanel({ plan, view, step, items, state, explanation, isPast, now, onClose, then }) {
   const live = isPast ? null : view.steps.find((one) => one.id === step.id) || null;
@@ -15,14 +16,15 @@ export function stepPanel({ plan, view, step, items, state, explanation, isPast,
   const failure = isPast ? step.failure : live?.failure || step.failure;
   const inputs = last && last.inputs !== undefined && last.inputs !== null ? last.inputs : undefined;
   const explain = failure ? explainCommand(failure.code) : "";
+  const isWide = Boolean(app.route.params.get("wide"));
   const actions = isPast ? [] : stepActions(plan, live || step, isFinal(view.status), inputs || definition.inputs, then);
   return h("aside", { class: "panel step-panel", key: "step-panel", "aria-labelledby": "step-title" },
-    h("header", { class: "title-line" }, h("h2", { id: "step-title" }, step.id), status(shownStatus(step)), h("div", { class: "spring" }), button({ class: "quiet icon-button", "aria-label": "Close the step", onclick: onClose }, icon("close"))),
+    h("header", { class: "title-line" }, h("h2", { id: "step-title" }, step.id), status(shownStatus(step)), h("div", { class: "spring" }), button({ class: "quiet small wide-switch", "aria-pressed": String(isWide), onclick: () => { app.replace({ wide: isWide ? null : "1" }); app.render(); } }, isWide ? "Beside the graph" : "Whole width"), button({ class: "quiet icon-button", "aria-label": "Close the step", onclick: onClose }, icon("close"))),
     definition.description ? h("p", { dir: "auto" }, definition.description) : null,
     cause ? h("div", { class: "why tone-idle" }, h("p", null, prose(cause.because.join(" ← "))), cause.hint ? h("p", { class: "hint" }, prose(cause.hint)) : null) : null,
     failure && step.status !== "completed" ? h("div", { class: "notice bad" }, h("p", null, h("code", { class: "code" }, failure.code), " ", h("span", { dir: "auto" }, failure.message)), h("p", { class: "dim" }, words(failure.class), explain ? ["; ", h("code", null, explain), " ", copyButton(explain, "Copy the explain command")] : null),
       (failure.errors || []).length ? h("ul", null, failure.errors.map((one) => h("li", null, h("code", { class: "code" }, one.code), " ", one.message))) : null) : null,
-    live?.message && step.status === "running" ? h("p", null, live.message, Number.isFinite(live.progress) ? ` (${percent(live.progress)})` : "") : null,
+    live?.message && step.status === "running" ? h("p", null, shortMessage(live.message), Number.isFinite(live.progress) ? ` (${percent(live.progress)})` : "") : null,
     live?.reason || step.reason ? h("p", { class: "dim" }, live?.reason || step.reason) : null,
     actions.length ? h("div", { class: "buttons" }, actionButtons(actions)) : null,
     facts([
@@ -37,7 +39,7 @@ export function stepPanel({ plan, view, step, items, state, explanation, isPast,
       ["Trace", traceId(state.traceparent) ? h("span", null, h("code", null, traceId(state.traceparent).slice(0, 12)), "… ", copyButton(traceId(state.traceparent), "Copy the trace id")) : null],
     ]),
     items,
-    attempts(step, now),
+    transcript({ plan, step, now }),
     route(state.routes.get(step.id)),
     h("section", null, h("h3", null, "Outputs", live?.partial ? h("span", { class: "tag" }, "incomplete") : null), outputs === undefined ? h("p", { class: "dim" }, step.status === "completed" ? "None." : "None yet.") : json(outputs, `${plan}-${step.id}-outputs`, wholeOf(plan, step.id))),
     live && (live.errors || []).length ? h("section", null, h("h3", null, "What is missing"), h("ul", null, live.errors.map((one) => h("li", null, h("code", { class: "code" }, one.code), " ", one.message)))) : null,
@@ -46,19 +48,6 @@ export function stepPanel({ plan, view, step, items, state, explanation, isPast,
 }
 
 const traceId = (traceparent) => (traceparent || "").split("-")[1] || "";
-
-function attempts(step, now) {
-  if (!step.attempts.length) return null;
-  return h("section", null, h("h3", null, "Attempts"), h("ol", { class: "attempts" }, step.attempts.map((one) => {
-    const waited = (Number.isFinite(one.startMs) ? one.startMs : Number.isFinite(one.endMs) ? one.endMs : now) - one.queuedMs;
-    const ran = Number.isFinite(one.startMs) ? (Number.isFinite(one.endMs) ? one.endMs : now) - one.startMs : NaN;
-    return h("li", { key: one.queuedMs }, h("div", { class: "title-line" }, h("span", { class: "num" }, `#${one.number}`), status(outcomeOf(one, step)), one.iteration ? h("span", { class: "tag" }, `iteration ${one.iteration}`) : null, h("span", { class: "num" }, duration(ran)), dim(`after ${duration(Math.max(0, waited))} in the queue`)),
-      h("div", { class: "dim" }, h("span", { title: exact(one.queuedMs) }, `from ${clockTime(one.queuedMs)}`), one.worker ? ` on ${one.worker}` : "", one.agentType && one.agentType !== step.definition.agent_type ? ` as ${one.agentType}` : "", one.cost ? `, ${money(one.cost)}` : "", one.tokens ? `, ${number(one.tokens)} tokens` : ""),
-      one.calls.length ? h("ol", { class: "dim" }, one.calls.map((call) => h("li", { key: call.n, value: call.n }, h("code", null, call.name), call.finished_ms && call.started_ms ? ` ${duration(call.finished_ms - call.started_ms)}` : "", call.cost ? `, ${money(call.cost)}` : ""))) : null,
-      one.failure ? h("div", { class: "failure" }, h("code", { class: "code" }, one.failure.code), " ", one.failure.message) : null,
-      one.outputs === undefined ? null : h("details", null, h("summary", null, `Outputs of iteration ${one.iteration}`), json(one.outputs, `${step.id}-iteration-${one.iteration}`)));
-  })));
-}
 
 function route(found) {
   if (!found) return null;

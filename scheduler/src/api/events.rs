@@ -13,13 +13,14 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
 use goalmill_common::event::Record;
 use goalmill_common::id::{ID_PATTERN, PlanId};
+use goalmill_common::json::Json as Payload;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::Page;
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Api;
 use super::event_filter::{self, EventFilter};
+use super::payloads::{PayloadFill, WHOLE, parse_whole};
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{ApiError, plan_not_found};
 use crate::{event_log, shard_client};
@@ -52,16 +53,19 @@ pub(crate) struct EventsQuery {
     /// Only of this phase, and of its steps. With a filter, a page may be short or empty and still have a `next`.
     #[schemars(length(max = 256))]
     phase: Option<String>,
+    /// Large outcomes of calls and outputs in the place of their references, 16 MiB in all. A page, not a stream.
+    #[schemars(with = "Option<bool>")]
+    whole: bool,
 }
 
 impl Parameters for EventsQuery {
     const NAMES: &'static [&'static str] =
-        &["after", "limit", EventFilter::NAMES[0], EventFilter::NAMES[1], EventFilter::NAMES[2]];
+        &["after", "limit", EventFilter::NAMES[0], EventFilter::NAMES[1], EventFilter::NAMES[2], WHOLE];
 
     fn parse(given: &mut RawParameters) -> Self {
         let (after, limit) = (given.number("after", 0..=u64::MAX), given.number("limit", 1..=PAGE_MAX));
         let EventFilter { types, step, phase } = EventFilter::parse(given);
-        Self { after, limit, types, step, phase }
+        Self { after, limit, types, step, phase, whole: parse_whole(given) }
     }
 }
 
@@ -110,12 +114,16 @@ pub(crate) async fn list(
     }
     let last = records.last().map_or(after, |record| record.seq);
     let next = (last < seq).then(|| last.to_string());
-    let items: Result<Vec<Box<RawValue>>, _> = records
-        .iter()
-        .filter(|record| filter.matches(record))
-        .map(|record| RawValue::from_string(record.to_line()))
-        .collect();
-    let items = items.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
+    let mut payloads = query.whole.then(|| PayloadFill::new(&api, plan));
+    let mut items = Vec::new();
+    for record in records.iter().filter(|record| filter.matches(record)) {
+        let line = Payload::from_text(record.to_line());
+        let mut line = line.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
+        if let Some(payloads) = &mut payloads {
+            payloads.fill_json(&mut line).await?;
+        }
+        items.push(line);
+    }
     Ok(Json(Page { items, next }).into_response())
 }
 

@@ -354,6 +354,8 @@ async fn large_outputs_are_archived_and_given_whole() -> Result<()> {
     let store = SqliteArchive::open(&file).await?;
     let inputs = reference(&events["items"][0]["data"]["inputs"]);
     assert!(store.blob(&plan, inputs).await?.expect("they are archived").contains("large Zürich"));
+    let events = it.get(&path("/events?types=step_completed&whole=true")).await?;
+    assert_eq!(events["items"][0]["data"]["outputs"]["note"], note, "{events}");
 
     // A fork works with results that only the archive has.
     let (status, forked) = it.post(&path(":fork"), &json!({"step": "b"})).await?;
