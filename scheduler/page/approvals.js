@@ -5,7 +5,9 @@ import { can, canRead, get, planPath } from "./api.js";
 import { actionButtons, answerQuestion, ask, because, decidePlan, decided, reasonFlag, stepActions, withoutDecision } from "./actions.js";
 import { app, button, cell, commands, curl, dim, empty, facts, forbidden, icon, issues, json, pageHead, planLink, problem, rowHead, skeleton, status, table, time, trouble, upToDate } from "./parts.js";
 import { awaited, number, percent, plural, quote, words } from "./format.js";
-import { deadline, isSoon } from "./plans.js";
+import { countDecisions, deadline, isSoon } from "./plans.js";
+import { bulkProgress } from "./bulk.js";
+import { itemsCard } from "./itemcards.js";
 import { editor } from "./editor.js";
 import { graph, runsDown } from "./graph.js";
 
@@ -26,14 +28,15 @@ export function approvalsScreen() {
       const inbox = app.inbox();
       if (!inbox && !canRead()) return [pageHead("Approvals"), forbidden("it needs the role `viewer` or `submitter` or `approver` or `operator`")];
       const items = inbox ? inbox.items() : [];
-      const further = inbox ? inbox.all() - items.length : 0;
-      const soon = items.filter((item) => isSoon(item.due)).length;
+      const further = inbox ? inbox.all() - countDecisions(items) : 0;
+      const soon = countDecisions(items.filter((item) => isSoon(item.due)));
       return [
         pageHead("Approvals", upToDate()),
         items.length ? h("p", { class: "dim" }, soon ? h("strong", { class: "soon" }, `${plural(soon, "decision is", "decisions are")} due within ten minutes. `) : null, "The most urgent first.", can("approver") ? "" : " You can look, and not decide: that needs the role approver.") : null,
+        bulkProgress(),
         trouble(inbox?.refusal(), inbox?.refresh),
-        !inbox?.isLoaded() ? (inbox?.refusal() ? null : skeleton(4)) : items.length ? h("ul", { class: "cards" }, items.map((item) => card(item, inbox.refresh))) : inbox.all() ? null : empty("Nothing waits for you", "Plans, revisions, steps and questions that need a person appear here, and in the number next to Approvals.", commands("goalmill submit 'Plan a 3-day trip to Paris' --require-approval", curl("POST", "/v1/goals", { description: "Plan a 3-day trip to Paris", planning: { require_approval: true } }))),
-        inbox?.isLoaded() && further > 0 ? h("p", { class: "dim" }, `${number(items.length)} of ${number(inbox.all())} are shown. `, inbox.plans() >= wanted && wanted < PLANS_MAX ? button({ onclick: more }, "Show more") : null) : null,
+        !inbox?.isLoaded() ? (inbox?.refusal() ? null : skeleton(4)) : items.length ? h("ul", { class: "cards" }, items.map((item) => (item.members ? itemsCard(item, inbox.refresh) : card(item, inbox.refresh)))) : inbox.all() ? null : empty("Nothing waits for you", "Plans, revisions, steps and questions that need a person appear here, and in the number next to Approvals.", commands("goalmill submit 'Plan a 3-day trip to Paris' --require-approval", curl("POST", "/v1/goals", { description: "Plan a 3-day trip to Paris", planning: { require_approval: true } }))),
+        inbox?.isLoaded() && further > 0 ? h("p", { class: "dim" }, `${number(countDecisions(items))} of ${number(inbox.all())} are shown. `, inbox.plans() >= wanted && wanted < PLANS_MAX ? button({ onclick: more }, "Show more") : null) : null,
       ];
     },
   };

@@ -85,7 +85,7 @@ export function bulkButtons(verbs, items, label, then) {
       request: () => ({ path: "" }),
       perform: (values) => { start(`${title} of ${plural(items.length, verb.noun || "plan")}`, fitting, (item) => verb.send(item, values), label, then); },
     };
-    return button({ key: verb.title, disabled: isStale() || Boolean(job && !job.isOver), class: verb.isDangerous ? "danger-quiet" : "", onclick: () => ask(action) }, `${title} …`);
+    return button({ key: verb.title, disabled: isStale() || Boolean(job && !job.isOver), class: verb.isDangerous ? "danger-quiet" : verb.isPrimary ? "primary" : "", onclick: () => ask(action) }, `${title} …`);
   });
 }
 

@@ -45,7 +45,8 @@ export function doneOf(map) {
   return { total, good: completed + skipped, bad: failed, text: `${number(completed + failed + skipped)}/${number(total)}` };
 }
 
-const SHOWN = [["", "Every item"], ["failed", "Failed"], ["running", "Running"], ["completed", "Completed"], ["skipped", "Skipped"]];
+const DECIDES = new Set(["approve", "reject", "answer"]);
+const SHOWN = [["", "Every item"], ["failed", "Failed"], ["awaiting_approval", "Wait for a person"], ["running", "Running"], ["completed", "Completed"], ["skipped", "Skipped"]];
 
 /**
  * What runs a failed item again: in its plan while that runs, which the plan around it then goes on with; after that a new
@@ -67,7 +68,7 @@ export function itemsPart(map, onMore, step, plan) {
     counts && counts.total > 1 ? h("label", null, h("span", { class: "visually-hidden" }, "Items with the status"), h("select", { value: map.status, onchange: (event) => show(event.target.value) }, SHOWN.map(([value, text]) => h("option", { key: value, value, selected: value === map.status }, text)))) : null,
     refusal ? problem(refusal) : items.length ? table("Items", ["Item", "Status", { text: "Time", num: true }], items.map((item) => h("tr", { key: item.id },
       rowHead(h("a", { href: planLink(map.plan, `?step=${encodeURIComponent(item.id)}`) }, item.id)),
-      cell(status(item.status), item.failure && item.status === "failed" ? h("div", { class: "failure" }, h("code", { class: "code" }, item.failure.code), " ", item.failure.message) : null, item.status === "failed" ? h("div", { class: "buttons" }, actionButtons(retryOf(map, item, step, plan, onMore))) : null),
+      cell(status(item.status), item.failure && item.status === "failed" ? h("div", { class: "failure" }, h("code", { class: "code" }, item.failure.code), " ", item.failure.message) : null, ["failed", "awaiting_approval"].includes(item.status) ? h("div", { class: "buttons" }, actionButtons(item.status === "failed" ? retryOf(map, item, step, plan, onMore) : stepActions(map.plan, item, map.isOver, undefined, onMore).filter((action) => DECIDES.has(action.key)))) : null),
       figure(duration(took(item)))))) : counts && !counts.total ? dim("The list is empty.") : map.read.startsWith(`${map.status} `) && map.read ? dim("No item has this status.") : skeleton(3),
     items.length && rest > 0 && (!map.status || items.length >= map.wanted) ? button({ onclick: () => { map.wanted += items.length < 500 ? 9 * PAGE : 500; onMore(); } }, map.status ? "Show more" : `Show more of ${plural(rest, "item")}`) : null);
 }

@@ -8,7 +8,9 @@ import { awaited, capital, clockTime, duration, exact, money, number, parseTime,
 import { apply, begin, fold, isFinal, shownStatus } from "./replay.js";
 import { ASK_ABOVE, graph, longestId, order, runsDown } from "./graph.js";
 import { legend, timeline } from "./timeline.js";
-import { deadline, waitingItems } from "./plans.js";
+import { deadline, groupItems, waitingItems } from "./plans.js";
+import { bulkProgress } from "./bulk.js";
+import { itemButtons } from "./itemcards.js";
 import { itemsPart, readMaps } from "./items.js";
 import { stepPanel } from "./step.js";
 import { shortMessage } from "./transcript.js";
@@ -271,13 +273,15 @@ function why(context) {
   if (own.past) return null;
   const done = context.then;
   const decisions = [];
-  const waits = waitingItems(view);
+  const waits = groupItems(waitingItems(view));
   const isReview = Boolean(view.decision) && decided(view) !== "failure";
+  const groups = waits.filter((one) => one.members);
+  const isGrouped = new Set(groups.flatMap((group) => group.members.map((item) => item.id)));
   if (can("approver")) {
     if (view.decision) decisions.push({ ...decidePlan(own.id, "approve", decided(view), done), isPrimary: true }, decidePlan(own.id, "reject", decided(view), done));
     if (view.question) decisions.push({ ...answerQuestion(own.id, view.question, false, done), isPrimary: true });
     for (const step of view.steps) {
-      if (step.status !== "awaiting_approval" || step.question) continue;
+      if (step.status !== "awaiting_approval" || step.question || isGrouped.has(step.id)) continue;
       for (const action of stepActions(own.id, step, false, undefined, done)) if (["approve", "reject"].includes(action.key)) decisions.push({ ...action, title: step.id.length > 40 ? action.title : `${action.title} ${step.id}`, key: `${action.key}-${step.id}`, isPrimary: action.key === "approve" });
     }
     for (const step of view.steps) if (step.question) decisions.push({ ...answerQuestion(own.id, step.question, true, done), title: `Answer: ${step.id}`, key: `answer-${step.id}`, isPrimary: true });
@@ -289,16 +293,17 @@ function why(context) {
   const roots = explained.filter((cause) => cause.status !== "pending");
   const causes = roots.length ? roots : explained;
   const dependents = explained.length - causes.length;
-  const name = view.status === "failed" ? "bad" : decisions.length || asked.length || view.status === "awaiting_approval" ? "person" : tone(view.status);
+  const name = view.status === "failed" ? "bad" : decisions.length || groups.length || asked.length || view.status === "awaiting_approval" ? "person" : tone(view.status);
   const summary = ending(view) || explanation?.summary || words(view.status);
   return h("section", { class: `why tone-${name}`, "aria-label": "Why it is where it is" },
     h("div", { class: "why-line" }, icon(view.status), h("p", null, h("strong", null, prose(capital(summary))))),
     view.failure ? h("p", { class: "failure" }, h("code", { class: "code" }, view.failure.code), " ", summary.includes(view.failure.message) ? null : prose(view.failure.message), explainCommand(view.failure.code) ? h("code", { class: "dim" }, ` ${explainCommand(view.failure.code)}`) : null) : null,
     view.reason && !summary.includes(view.reason) ? h("p", null, view.reason) : null,
     asked.map((question) => h("p", { key: `ask-${question.id}`, class: "question" }, h("strong", null, `${question.id} asks: `), h("span", { dir: "auto" }, question.question))),
-    waits.length ? h("ul", { class: "deadlines" }, waits.slice(0, 5).map((one) => h("li", { key: one.key }, waits.length > 1 ? [one.id || one.kind, ": "] : null, deadline(one)))) : null,
+    waits.length ? h("ul", { class: "deadlines" }, waits.slice(0, 5).map((one) => h("li", { key: one.key }, waits.length > 1 || one.members ? [one.members ? plural(one.members.length, "item") : one.id || one.kind, ": "] : null, deadline(one)))) : null,
     waits.length && !can("approver") ? dim("Deciding and answering need the role approver.") : null,
     view.proposal ? h("div", { class: "proposal" }, h("p", null, `Revision ${view.proposal.revision} (${words(view.proposal.strategy)}): ${view.proposal.summary}`), h("ul", null, view.proposal.changes.map((change) => h("li", null, change))), issues(view.proposal.widens)) : null,
+    groups.length && can("approver") ? [groups.map((group) => h("div", { key: group.key, class: "buttons" }, itemButtons(group, [], done), h("a", { class: "button", href: "#/approvals" }, "Choose items"))), bulkProgress()] : null,
     decisions.length || isReview ? h("div", { class: "buttons" }, actionButtons(decisions), isReview ? h("a", { class: "button", href: `#/approvals/${encodeURIComponent(own.id)}` }, "Review and edit") : null) : null,
     causes.length ? h("ul", { class: "causes" }, causes.slice(0, 4).map((cause) => h("li", { key: cause.step_id },
       button({ class: "link", onclick: () => context.select(cause.step_id) }, cause.step_id), " ", status(cause.status), " ",

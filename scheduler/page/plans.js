@@ -242,7 +242,7 @@ export function inbox(onUpdate) {
     const ids = new Set(overview.waiting.map((plan) => plan.plan_id));
     for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
     const items = [...known.values()].flatMap((one) => one.items).sort((a, b) => (Date.parse(a.due) || Infinity) - (Date.parse(b.due) || Infinity) || Date.parse(a.since) - Date.parse(b.since));
-    return { overview, items, failed, plans: overview.waiting.length, isRead: true };
+    return { overview, items: groupItems(items), failed, plans: overview.waiting.length, isRead: true };
   };
   let list = null;
   list = poll(read, INBOX_MS, onUpdate);
@@ -261,7 +261,11 @@ export function inbox(onUpdate) {
 async function readWaiting(plan) {
   const view = await get(planPath(plan));
   const hasSteps = view.steps.some((step) => step.status === "awaiting_approval");
-  return waitingItems(view, hasSteps ? (await get(`${planPath(plan)}/graph`)).steps : []);
+  const items = waitingItems(view, hasSteps ? (await get(`${planPath(plan)}/graph`)).steps : []);
+  // Items of a map say which plan they are of.
+  const isMap = view.parent && items.some((item) => item.kind === "step");
+  const parentName = isMap ? await get(`${planPath(view.parent)}?steps_limit=0`).then((one) => one.name, () => "") : "";
+  return isMap ? items.map((item) => ({ ...item, parent: view.parent, parentName })) : items;
 }
 
 /** Inputs as they would be sent: what only names an output is that output, if it is there and not stored apart. */
@@ -291,6 +295,30 @@ export function waitingItems(view, definitions = []) {
   }
   return items;
 }
+
+/** The step around the items, of the id `step:7`. */
+const mapOf = (id) => /^(.+):\d+$/.exec(id)?.[1];
+
+/** Decisions on items of the same map become one, with `members`, at the place of the first. */
+export function groupItems(items) {
+  const groups = new Map();
+  const all = [];
+  for (const item of items) {
+    const map = item.kind === "step" && mapOf(item.id);
+    if (!map) { all.push(item); continue; }
+    const key = `${item.plan}/items/${map}`;
+    const known = groups.get(key);
+    if (known) { known.members.push(item); continue; }
+    const group = { ...item, key, kind: "items", map, members: [item] };
+    groups.set(key, group);
+    all.push(group);
+  }
+  // One alone is a decision like any other.
+  return all.map((item) => (item.members?.length === 1 ? item.members[0] : item));
+}
+
+/** How many decisions these are. */
+export const countDecisions = (items) => items.reduce((sum, item) => sum + (item.members?.length || 1), 0);
 
 const SOON_MS = 600_000;
 /** Whether a deadline is so near that it is marked. */
