@@ -7,6 +7,7 @@ import { withoutAnswer, withoutDecision } from "./actions.js";
 import { app, button, cell, commands, curl, dim, empty, figure, icon, pageHead, planLink, problem, progress, rowHead, searchBox, skeleton, status, table, time, trouble, upToDate } from "./parts.js";
 import { duration, money, number, plural, quote, words } from "./format.js";
 import { isFinal } from "./replay.js";
+import { viewName, viewsLine } from "./views.js";
 import { PLAN_STATUSES } from "./vocabulary.js";
 
 const POLL_MS = 2_000;
@@ -99,7 +100,7 @@ export function plansScreen(kept) {
     app.render();
   };
   return {
-    title: () => "Plans",
+    title: () => viewName() || "Plans",
     follow: (left) => { restore(left); read(); },
     keep: () => ({ wanted: own.wanted, value: list.value, opened: [...own.opened], selected: own.selected.list() }),
     close: () => { clearTimeout(own.typing); list.close(); queues.close(); workers.close(); },
@@ -108,6 +109,7 @@ export function plansScreen(kept) {
       return [
         pageHead("Plans", list.value ? upToDate() : null, can("submitter") ? h("a", { class: "button primary", href: "#/playground" }, "New goal") : null),
         counts?.plans ? strip(counts, queues.value, workers.value) : null,
+        viewsLine(),
         filters(counts, { set, type, param, agents: (queues.value?.items || []).map((queue) => queue.agent_type) }),
         bulkProgress(),
         trouble(list.refusal, list.refresh),
@@ -159,7 +161,7 @@ function body({ own, list, isOld, query, loadMore, runDemo, set, toggle, selectA
   const isFiltered = Object.keys(query).length;
   if (!items.length && !isFiltered) return firstVisit(own, runDemo);
   const more = next ? button({ onclick: loadMore }, items.length ? "Load older plans" : "Search further back") : null;
-  if (!items.length) return h("div", { class: isOld ? "is-old" : "" }, empty("Nothing matches", next ? "No plan that was looked at so far fits." : "No plan fits the filter.", more, " ", button({ onclick: () => set({ q: null, status: null, failed: null, agent: null, since: null, cost: null }) }, "Clear the filter"), " ", query.q ? h("a", { class: "button", href: `#/history?q=${encodeURIComponent(query.q)}` }, "Search the logs") : null));
+  if (!items.length) return h("div", { class: isOld ? "is-old" : "" }, empty("Nothing matches", next ? "No plan that was looked at so far fits." : "No plan fits the filter.", more, " ", button({ onclick: () => set({ q: null, status: null, failed: null, agent: null, since: null, cost: null, view: null }) }, "Clear the filter"), " ", query.q ? h("a", { class: "button", href: `#/history?q=${encodeURIComponent(query.q)}` }, "Search the logs") : null));
   return h("div", { class: isOld ? "is-old" : "", onmouseenter: () => { own.isPointerOn = true; }, onmouseleave: () => { own.isPointerOn = false; app.render(); } },
     verbs.length ? bulkBar({ selected, shown: items.map((plan) => [plan.plan_id, plan]), selectAll: next ? selectAll : null, isReading: own.isReading, buttons: bulkButtons(verbs, selected.list(), planLabel, () => { selected.clear(); list.refresh(); }) }) : null,
     planTable(nested(hold(own, items), inside, own.opened), undefined, { toggle, selected: verbs.length ? selected : null }), more,
