@@ -181,4 +181,35 @@ pub struct QualityReport {
     /// By language model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<ModelQuality>,
+    /// What the cost was for.
+    pub costs: CostSplit,
+}
+
+/// The cost of plans that ended, split in four ways. Each list has at most [`COST_SHARES_MAX`] parts, the dearest ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct CostSplit {
+    /// By the day on which the plan ended, in UTC: `2026-05-01`. With planning; in the order of time.
+    pub days: Vec<CostShare>,
+    /// By namespace, with planning.
+    pub namespaces: Vec<CostShare>,
+    /// By agent type of the step, without planning. Steps that a revision took out are not in it.
+    pub agent_types: Vec<CostShare>,
+    /// By language model, of planners and of the recorded calls that say which model replied.
+    pub models: Vec<CostShare>,
+}
+
+/// Parts of one list of a [`CostSplit`].
+pub const COST_SHARES_MAX: usize = 100;
+
+/// A part of the cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct CostShare {
+    /// A day, a namespace, an agent type or a model.
+    pub name: String,
+    /// Plans, steps or calls that it is the cost of.
+    pub count: u64,
+    /// US dollars.
+    pub cost: f64,
 }

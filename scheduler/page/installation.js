@@ -6,6 +6,7 @@ import { actionButtons } from "./actions.js";
 import { bulkAllButton, bulkBar, bulkButtons, bulkProgress, selectBox, selection } from "./bulk.js";
 import { app, button, cell, commands, curl, dim, empty, facts, figure, icon, json, pageHead, planLink, problem, rowHead, searchBox, skeleton, status, table, time, trouble } from "./parts.js";
 import { duration, money, number, percent, plural, words } from "./format.js";
+import { costsView } from "./trends.js";
 
 const POLL_MS = 3_000;
 /** Letters that the scheduler lists. */
@@ -178,5 +179,6 @@ function statsView(report) {
   return [facts([["Plans that ended", number(report.plans)], ["Cost of steps", money(report.step_cost)], ["Cost of planning", money(report.planning_cost)], ["Cost of routing", money(report.routing_cost)], report.is_partial ? ["Note", "only the latest plans were read"] : null]),
     table("Measures", ["Measure", { text: "Value", num: true }, { text: "Target", num: true }, "Met", { text: "Samples", num: true }], report.measures.map((one) => h("tr", { key: one.measure }, rowHead(words(one.measure)), figure(amount(one.measure, one.value)), figure(target(one)), cell(one.is_met === true ? h("span", { class: "status tone-good" }, icon("met"), h("span", null, "met")) : one.is_met === false ? h("span", { class: "status tone-warn" }, icon("low"), h("span", null, "missed")) : null), figure(number(one.samples))))),
     report.models?.length ? [h("h2", null, "Models"), table("Models", ["Model", { text: "Calls", num: true }, { text: "Success", num: true }, { text: "Median", num: true }, { text: "95 %", num: true }, { text: "Cost", num: true }, { text: "Cost per plan", num: true }], report.models.map((model) => h("tr", { key: model.model }, rowHead(model.model), figure(number(model.calls)), figure(percent(model.success)), figure(duration((model.latency_p50 ?? NaN) * 1000)), figure(duration((model.latency_p95 ?? NaN) * 1000)), figure(money(model.cost)), figure(model.cost_per_usable === undefined || model.cost_per_usable === null ? "–" : money(model.cost_per_usable)))))] : null,
+    costsView(report),
     commands("goalmill stats", curl("GET", `/v1/stats?since_ms=${report.since_ms}`))];
 }

@@ -5,6 +5,7 @@ import { can, get } from "./api.js";
 import { actionButtons, because, reasonFlag } from "./actions.js";
 import { app, button, cell, commands, curl, dim, empty, facts, figure, json, pageHead, planLink, prose, rowHead, searchBox, skeleton, table, time, trouble } from "./parts.js";
 import { readSchema, schemaFields } from "./forms.js";
+import { storedRuns } from "./trends.js";
 import { number, plural, quote } from "./format.js";
 
 const storedLink = (name, version) => `#/stored/${encodeURIComponent(name)}${version ? `?version=${version}` : ""}`;
@@ -47,15 +48,17 @@ function versionScreen(name) {
     } catch (refusal) { own.refusal = refusal; }
     app.render();
   };
+  const runs = storedRuns(name);
   const show = (version) => { app.replace({ version: String(version) }); read(); };
   read();
   return {
     title: () => name,
-    view: () => [pageHead(name), h("p", { class: "crumbs" }, h("a", { href: "#/stored" }, "Stored plans")), trouble(own.refusal, read), own.shown ? version(own, show, read) : own.refusal ? null : skeleton(6)],
+    close: runs.close,
+    view: () => [pageHead(name), h("p", { class: "crumbs" }, h("a", { href: "#/stored" }, "Stored plans")), trouble(own.refusal, read), own.shown ? version(own, show, read, runs) : own.refusal ? null : skeleton(6)],
   };
 }
 
-function version(own, show, read) {
+function version(own, show, read, runs) {
   const { shown, versions } = own;
   const reference = `${shown.name}@${shown.version}`;
   const actions = shown.retired ? [] : [can("submitter") && run(shown, reference), can("operator") && retire(reference, read)].filter(Boolean);
@@ -68,6 +71,7 @@ function version(own, show, read) {
       inputsTable(shown.input_schema),
       h("h3", null, "Document"), json(shown.document, `stored-${reference}`),
       commands(`goalmill run ${reference}`, curl("POST", `${storedPath(reference)}:run`, { inputs: {} }))),
+    runs.view(),
     h("section", { class: "panel" }, h("h2", null, "Versions"),
       table("Versions", [{ text: "Version", num: true }, "Stored", "By", "Description"], [...versions].sort((a, b) => b.version - a.version).map((one) => h("tr", { key: one.version, class: one.version === shown.version ? "selected" : "" },
         figure(button({ class: "link", onclick: () => show(one.version), "aria-label": `Show version ${one.version}` }, one.version)), cell(time(one.stored_at)), cell(one.actor), cell(one.retired ? h("span", { class: "tag" }, "retired") : null, " ", one.description || "")))))];

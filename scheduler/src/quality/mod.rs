@@ -1,5 +1,6 @@
 //! Measures of plans that ended: from their logs for a report, and from their last state for the metrics.
 
+mod cost_sums;
 mod model_figures;
 mod percentile;
 mod plan_figures;
@@ -12,6 +13,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_engine::PlanState;
 use goalmill_planning::calibration::{ConfidenceSample, correlation, reliability};
 
+use cost_sums::SplitCosts;
 use model_figures::ModelFiguresByName;
 use percentile::{DURATIONS_MAX, percentile};
 pub(crate) use plan_figures::{PlanFigures, Ratio, count_ended};
@@ -36,6 +38,7 @@ pub(crate) struct QualitySums {
     wasted: f64,
     planning_cost: f64,
     models: ModelFiguresByName,
+    costs: SplitCosts,
 }
 
 impl QualitySums {
@@ -67,27 +70,39 @@ impl QualitySums {
             all.extend(own.into_iter().take(room));
         }
         self.planning_cost += sample.planning_cost;
+        let mut plan_cost = sample.planning_cost;
         for (step, (cost, wasted)) in sample.costs {
             // The steps of a sub-plan are counted with their own plan.
             let spec = state.step_index(&step).and_then(|i| state.step(i));
             if spec.is_none_or(|step| step.spec.kind != StepKind::Plan) {
                 self.cost += cost;
                 self.wasted += wasted;
+                plan_cost += cost;
+            }
+            if let Some(step) = spec.filter(|step| step.spec.kind != StepKind::Plan) {
+                self.costs.agent_types.add(step.spec.agent_type.as_str(), 1, cost);
             }
         }
+        self.costs.add_plan(state.updated_ms(), state.namespace().as_str(), plan_cost);
+        self.costs.models.merge(sample.model_costs);
         self.models.add(sample.models);
     }
 
     /// The report; without its period.
     pub(crate) fn report(mut self) -> QualityReport {
         let measures = M::ALL.iter().map(|measure| self.measure(*measure)).collect();
-        let models = std::mem::take(&mut self.models);
+        let models = std::mem::take(&mut self.models).report();
+        let mut costs = std::mem::take(&mut self.costs);
+        for model in &models {
+            costs.models.add(&model.model, model.calls, model.cost);
+        }
         QualityReport {
             plans: self.plans,
             measures,
             step_cost: self.cost,
             planning_cost: self.planning_cost,
-            models: models.report(),
+            models,
+            costs: costs.split(),
             ..QualityReport::default()
         }
     }

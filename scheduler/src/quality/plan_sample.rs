@@ -7,12 +7,17 @@ use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::number::to_usize;
 use goalmill_common::revision::Trigger;
+use goalmill_common::text::shorten;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::cost_sums::CostSums;
 use super::model_figures::ModelFiguresByName;
 use super::plan_figures::Ratio;
 use super::stated_confidence::StatedConfidence;
+
+/// Characters of the name of a model.
+const MODEL_CHARS_MAX: usize = 100;
 
 /// The part of a plan's log that the last state does not tell.
 #[derive(Debug, Default)]
@@ -31,6 +36,14 @@ pub(crate) struct PlanSample {
     /// Cost of each step's recorded calls, while a next attempt would use them.
     call_costs: BTreeMap<StepId, Vec<f64>>,
     pub(super) models: ModelFiguresByName,
+    /// Cost of recorded calls by the model that replied.
+    pub(super) model_costs: CostSums,
+}
+
+/// The reply of a model, as the shipped agents record it.
+#[derive(Deserialize)]
+struct RecordedReply {
+    model: String,
 }
 
 /// What the provenance of a plan says about its making.
@@ -145,6 +158,10 @@ impl PlanSample {
         if let StepEvent::CallRecorded(call) = event {
             self.call_costs.entry(step.clone()).or_default().push(call.cost);
             self.add_cost(step, call.cost, 0.0);
+            let reply = call.usage.and(call.outcome.as_ref());
+            if let Some(Ok(RecordedReply { model })) = reply.map(|reply| serde_json::from_str(reply.text())) {
+                self.model_costs.add(shorten(&model, MODEL_CHARS_MAX).as_ref(), 1, call.cost);
+            }
             return;
         }
         let Some(costs) = self.call_costs.get_mut(step) else { return };
