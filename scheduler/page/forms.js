@@ -24,7 +24,12 @@ const hasFields = (schema, depth) => hasProperties(schema, depth) && (depth > 0 
 const isOfLines = (items) => items.every((item) => { const text = written(item); return text !== "" && text === text.trim() && !text.includes("\n") && !text.startsWith("["); });
 /** A name as a part of a JSON pointer. */
 const part = (key) => `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
-const choicesOf = (schema) => (Array.isArray(schema.enum) ? schema.enum : schema.const !== undefined ? [schema.const] : typeOf(schema) === "boolean" ? [true, false] : null);
+const mayBeNull = (schema) => Array.isArray(schema.type) && schema.type.includes("null");
+const choicesOf = (schema) => (Array.isArray(schema.enum) ? schema.enum : schema.const !== undefined ? [schema.const] : typeOf(schema) === "boolean" ? [true, false, ...(mayBeNull(schema) ? [null] : [])] : null);
+/** A choice as a text of its own: as JSON where it would be empty, or read like another one. */
+const choiceText = (value, choices) => (written(value).trim() && choices.filter((one) => written(one) === written(value)).length < 2 ? written(value) : JSON.stringify(value));
+/** The text of the choice that is given; nothing where none of them is. */
+const givenChoice = (value, choices) => (value !== undefined && choices.some((one) => JSON.stringify(one) === JSON.stringify(value)) ? choiceText(value, choices) : "");
 const isSimpleList = (schema) => typeOf(schema) === "array" && ["string", "number", "integer"].includes(typeOf(schema.items || {}));
 
 /** `from 1 to 9`, `at least 1`, `at most 9`. */
@@ -59,12 +64,12 @@ export function schemaFields(schema, { name, label, pointer, given, isRequired =
   const fields = [];
   const add = (one, path, title, at, value, isNeeded, depth) => {
     if (hasFields(one, depth)) {
-      for (const [key, inner] of Object.entries(one.properties)) add(inner || {}, path + part(key), title && depth ? `${title}: ${key}` : key, at + part(key), value?.[key] ?? inner?.default, isNeeded && (one.required || []).includes(key) && inner?.default === undefined, depth + 1);
+      for (const [key, inner] of Object.entries(one.properties)) add(inner || {}, path + part(key), title && depth ? `${title}: ${key}` : key, at + part(key), value?.[key] === undefined ? inner?.default : value[key], isNeeded && (one.required || []).includes(key) && inner?.default === undefined, depth + 1);
       return;
     }
     const type = typeOf(one), choices = choicesOf(one);
-    const kind = choices ? { options: choices.map(written) } : ["integer", "number"].includes(type) ? { type: "number", isWhole: type === "integer", min: one.minimum, max: one.maximum } : type === "string" && !(one.maxLength > 200) ? {} : isSimpleList(one) ? { type: "text" } : { type: "text", code: type !== "string" && Boolean(type) };
-    const shown = isSimpleList(one) && Array.isArray(value) && isOfLines(value) ? value.join("\n") : written(value);
+    const kind = choices ? { options: choices.map((one) => choiceText(one, choices)) } : ["integer", "number"].includes(type) ? { type: "number", isWhole: type === "integer", min: one.minimum, max: one.maximum } : type === "string" && !(one.maxLength > 200) ? {} : isSimpleList(one) ? { type: "text" } : { type: "text", code: type !== "string" && Boolean(type) };
+    const shown = choices ? givenChoice(value, choices) : isSimpleList(one) && Array.isArray(value) && isOfLines(value) ? value.join("\n") : written(value);
     fields.push({ name: path, label: `${title || label}${isNeeded ? "" : " (optional)"}`, value: shown, pointer: at, schema: one, required: isNeeded, isOptional: !isNeeded, hint: [capital(one.description || ""), expectation(one) && capital(expectation(one))].filter(Boolean).map((text) => text.replace(/\.$/, "")).join(". "), ...kind });
   };
   add(schema, name, label, pointer, given ?? schema.default, isRequired, 0);
@@ -93,8 +98,8 @@ function parseField(schema, text, isNeeded) {
   const type = typeOf(schema), choices = choicesOf(schema);
   if (text.trim() === "") return isNeeded && schema.default === undefined ? [undefined, choices ? "Choose one." : "Fill this in."] : [undefined];
   if (choices) {
-    const found = choices.find((value) => written(value) === text);
-    return found === undefined ? [undefined, "Choose one."] : [found];
+    const found = choices.findIndex((value) => choiceText(value, choices) === text);
+    return found < 0 ? [undefined, "Choose one."] : [choices[found]];
   }
   if (type === "integer" || type === "number") return parseNumber(schema, Number(text), type === "integer");
   if (type === "string") return parseText(schema, text);

@@ -21,9 +21,10 @@ const LIMIT = 100;
 /** Plans of one request, and requests before a person is asked whether to go on. */
 const REQUEST_MAX = 500;
 const REQUESTS_MAX = 20;
-/** Plans whose plans inside are shown, and those of each. */
+/** Plans whose plans inside are shown, and how many of each at first. */
 const OPENED_MAX = 20;
-const INSIDE_MAX = 100;
+const INSIDE = 100;
+const INSIDE_MORE = 500;
 const SINCE = [["", "Changed at any time"], ["3600000", "Changed within 1 hour"], ["86400000", "Changed within a day"], ["604800000", "Changed within a week"]];
 const COSTS = [["", "Any cost"], ["0.01", "Costs $0.01 or more"], ["0.1", "Costs $0.10 or more"], ["1", "Costs $1 or more"], ["10", "Costs $10 or more"]];
 export const PARIS = "Plan a 3-day trip to Paris in May with a $2000 budget";
@@ -51,7 +52,7 @@ export async function readPlans(query, wanted, cursor, fits = () => true) {
  * - `kept`: what the screen showed when it was left.
  */
 export function plansScreen(kept) {
-  const own = { wanted: LIMIT, typing: 0, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null, opened: new Set(), selected: selection(), isReading: false };
+  const own = { wanted: LIMIT, typing: 0, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null, opened: new Set(), insideWanted: new Map(), selected: selection(), isReading: false };
   const param = (name) => app.route.params.get(name) || "";
   const query = () => Object.fromEntries([["status", param("status")], ["q", param("q").trim()], ["with_failures", param("failed") && "true"], ["agent_type", param("agent").trim()], ["where", conditions(param)]].filter(([, value]) => value));
   const key = () => JSON.stringify([["status", "q", "failed", "agent", "since", "cost"].map((name) => param(name).trim()), own.wanted]);
@@ -59,9 +60,9 @@ export function plansScreen(kept) {
   const asked = () => { const given = query(); return Object.keys(given).length ? given : { outermost: "true" }; };
   const list = poll(async () => {
     const asKey = key();
-    const inside = [...own.opened].slice(-OPENED_MAX).map(async (id) => [id, (await get(`/v1/plans?parent=${encodeURIComponent(id)}&limit=${INSIDE_MAX}`)).items]);
+    const inside = [...own.opened].slice(-OPENED_MAX).map(async (id) => [id, await readPlans({ parent: id }, own.insideWanted.get(id) || INSIDE)]);
     const [page, ...opened] = await Promise.all([readPlans(asked(), own.wanted), ...inside]);
-    for (const plan of page.items) own.selected.renew(plan.plan_id, plan);
+    for (const plan of [...page.items, ...opened.flatMap(([, part]) => part.items)]) own.selected.renew(plan.plan_id, plan);
     return { ...page, inside: Object.fromEntries(opened), asked: asKey };
   }, () => (param("q") || own.wanted > REQUEST_MAX ? SEARCH_MS : POLL_MS), () => app.render());
   const restore = (left) => {
@@ -76,6 +77,7 @@ export function plansScreen(kept) {
   const queues = poll("/v1/queues", ROUND_MS, () => app.render());
   const read = () => { clearTimeout(own.typing); own.order = null; list.refresh(); app.render(); };
   const set = (changes) => { app.replace(changes); own.wanted = LIMIT; own.selected.items.clear(); read(); };
+  const showInside = (id, count) => { own.insideWanted.set(id, count); list.refresh(); };
   const toggle = (id) => { if (!own.opened.delete(id)) own.opened.add(id); list.refresh(); app.render(); };
   const selectAll = async () => {
     const asKey = key();
@@ -113,7 +115,7 @@ export function plansScreen(kept) {
         filters(counts, { set, type, param, agents: (queues.value?.items || []).map((queue) => queue.agent_type) }),
         bulkProgress(),
         trouble(list.refusal, list.refresh),
-        body({ own, list, isOld: list.value && list.value.asked !== key(), query: query(), runDemo, set, toggle, selectAll, loadMore: () => { own.wanted = list.value.items.length + LIMIT; read(); } }),
+        body({ own, list, isOld: list.value && list.value.asked !== key(), query: query(), runDemo, set, toggle, showInside, selectAll, loadMore: () => { own.wanted = list.value.items.length + LIMIT; read(); } }),
       ];
     },
   };
@@ -154,7 +156,7 @@ function filters(counts, { set, type, param, agents }) {
     h("label", { class: "check" }, h("input", { type: "checkbox", checked: param("failed") === "1", onchange: (event) => set({ failed: event.target.checked ? "1" : null }) }), " With failures only"));
 }
 
-function body({ own, list, isOld, query, loadMore, runDemo, set, toggle, selectAll }) {
+function body({ own, list, isOld, query, loadMore, runDemo, set, toggle, showInside, selectAll }) {
   if (!list.value) return list.refusal ? null : skeleton(8);
   const { items, next, inside } = list.value;
   const { selected } = own, verbs = planVerbs();
@@ -164,7 +166,7 @@ function body({ own, list, isOld, query, loadMore, runDemo, set, toggle, selectA
   if (!items.length) return h("div", { class: isOld ? "is-old" : "" }, empty("Nothing matches", next ? "No plan that was looked at so far fits." : "No plan fits the filter.", more, " ", button({ onclick: () => set({ q: null, status: null, failed: null, agent: null, since: null, cost: null, view: null }) }, "Clear the filter"), " ", query.q ? h("a", { class: "button", href: `#/history?q=${encodeURIComponent(query.q)}` }, "Search the logs") : null));
   return h("div", { class: isOld ? "is-old" : "", onmouseenter: () => { own.isPointerOn = true; }, onmouseleave: () => { own.isPointerOn = false; app.render(); } },
     verbs.length ? bulkBar({ selected, shown: items.map((plan) => [plan.plan_id, plan]), selectAll: next ? selectAll : null, isReading: own.isReading, buttons: bulkButtons(verbs, selected.list(), planLabel, () => { selected.clear(); list.refresh(); }) }) : null,
-    planTable(nested(hold(own, items), inside, own.opened), undefined, { toggle, selected: verbs.length ? selected : null }), more,
+    planTable(nested(hold(own, items), inside, own.opened), undefined, { toggle, showInside, selected: verbs.length ? selected : null }), more,
     commands(`goalmill plan list${query.q ? ` --search ${quote(query.q)}` : ""}${query.status ? ` --status ${query.status}` : ""}`, curl("GET", `/v1/plans${isFiltered ? `?${new URLSearchParams(query)}` : ""}`)));
 }
 
@@ -181,13 +183,15 @@ function hold(own, plans) {
 /** The plans with those inside them below: the opened ones, or in a list with a filter those that fit too. */
 function nested(plans, inside, opened) {
   const ids = new Set(plans.map((plan) => plan.plan_id));
-  const childrenOf = (plan) => [...(opened.has(plan.plan_id) ? inside[plan.plan_id] || [] : []), ...plans.filter((one) => one.parent === plan.plan_id)];
+  const childrenOf = (plan) => [...(opened.has(plan.plan_id) ? inside[plan.plan_id]?.items || [] : []), ...plans.filter((one) => one.parent === plan.plan_id)];
   const rows = [], seen = new Set();
   const add = (plan, depth) => {
     if (seen.has(plan.plan_id)) return;
     seen.add(plan.plan_id);
     rows.push({ ...plan, depth, isOpen: opened.has(plan.plan_id) });
     for (const child of childrenOf(plan)) add(child, depth + 1);
+    const part = opened.has(plan.plan_id) && inside[plan.plan_id];
+    if (part?.next) rows.push({ moreOf: plan.plan_id, shown: part.items.length, rest: plan.plans_inside - part.items.length, depth: depth + 1 });
   };
   for (const plan of plans) if (!plan.parent || !ids.has(plan.parent)) add(plan, 0);
   return rows;
@@ -196,14 +200,15 @@ function nested(plans, inside, opened) {
 /**
  * @param {any[]} plans
  * @param {string} [caption]
- * @param {{toggle?: (id: string) => void, selected?: any}} [options]
+ * @param {{toggle?: (id: string) => void, showInside?: (id: string, count: number) => void, selected?: any}} [options]
  *
  * - `toggle(id)`: shows or hides the plans inside a plan; `selected`: see `selection`, or null where nothing can be done.
  */
-export function planTable(plans, caption = "Plans, last changed first", { toggle, selected } = {}) {
+export function planTable(plans, caption = "Plans, last changed first", { toggle, showInside, selected } = {}) {
   const hasNamespaces = plans.some((plan) => plan.namespace && plan.namespace !== "default");
   const heads = [selected ? { text: "Selection", isHidden: true } : null, "Plan", "Status", "Steps", hasNamespaces ? "Namespace" : null, { text: "Revisions", num: true }, { text: "Time", num: true }, { text: "Cost", num: true }, { text: "Changed", num: true }].filter(Boolean);
-  return table(caption, heads, plans.map((plan) => h("tr", { key: plan.plan_id, class: plan.depth ? `inside depth-${Math.min(plan.depth, 3)}` : "" },
+  const more = (row) => h("tr", { key: `more ${row.moreOf}`, class: `inside depth-${Math.min(row.depth, 3)}` }, selected ? h("td", { class: "select" }) : null, h("th", { scope: "row", colspan: String(heads.length - (selected ? 1 : 0)) }, button({ class: "small", onclick: () => showInside(row.moreOf, row.shown < INSIDE_MORE ? INSIDE_MORE : row.shown + INSIDE_MORE) }, row.rest > 0 ? `Show more of ${plural(row.rest, "plan")} inside` : "Show more plans inside")));
+  return table(caption, heads, plans.map((plan) => plan.moreOf ? more(plan) : h("tr", { key: plan.plan_id, class: plan.depth ? `inside depth-${Math.min(plan.depth, 3)}` : "" },
     selected ? h("td", { class: "select" }, selectBox(selected, plan.plan_id, plan, plan.name || plan.plan_id)) : null,
     rowHead(h("a", { href: planLink(plan.plan_id), dir: "auto" }, plan.name || plan.plan_id), h("div", { class: "dim id" }, plan.plan_id),
       plan.parent && !plan.depth ? h("div", { class: "dim" }, "inside ", h("a", { href: planLink(plan.parent) }, plan.parent)) : null,

@@ -38,6 +38,7 @@ export function inboxTests() {
   return [
     { name: "inbox: the next decisions are read on demand, and urgent ones are marked, with inputs", run: () => cards(given) },
     { name: "inbox: a question is a form with a field for each value, and errors stand at them", run: () => question(given) },
+    { name: "inbox: null, the empty text and texts like numbers are choices", run: () => choices(given) },
     { name: "inbox: open waits are listed, and an event is sent by a form", run: () => waits(given) },
     { name: "inbox: what has not changed is not sent again", run: () => unchanged(given) },
     { name: "inbox: codes of agents are not explained, and a failed item is retried", run: () => codes(given) },
@@ -84,6 +85,29 @@ async function question(given) {
   await send.click();
   const plan = await goalmill.awaitStatus(ids.hotel, "completed");
   expect(JSON.stringify(plan.steps[0].outputs.wishes) === JSON.stringify({ nights: 2, class: "first", breakfast: true, guests: ["Ann", "Ben"], room: { floor: 4 } }), JSON.stringify(plan.steps[0].outputs));
+  await finish(own);
+  await close(own);
+}
+
+async function choices(given) {
+  const { goalmill } = await given();
+  const schema = { type: "object", required: ["until", "seat", "code", "sure"], properties: { until: { enum: ["soon", null] }, seat: { enum: ["", "window"] }, code: { enum: [1, "1", true, "true"] }, sure: { type: ["boolean", "null"] }, later: { type: ["string", "null"], enum: ["x", null], default: null } } };
+  const id = await goalmill.submit({ name: "Choices", steps: [step("asks", "echo", [], {}, { ask: { question: "Which?", schema, into: "given" } })] });
+  await goalmill.awaitPlan(id, (plan) => plan.steps[0].status === "awaiting_approval");
+  const own = await open(goalmill, `#/plans/${id}`);
+  const { page } = own;
+  await page.locator(".why").getByRole("button", { name: "Answer: asks" }).click();
+  const dialog = page.getByRole("dialog"), send = dialog.getByRole("button", { name: "Send the answer" });
+  await send.click();
+  await dialog.locator(".field", { hasText: "until" }).getByText("Choose one.").waitFor();
+  await dialog.getByLabel("until").selectOption("null");
+  await dialog.getByLabel("seat").selectOption('""');
+  await dialog.getByLabel("code").selectOption('"1"');
+  await dialog.getByLabel("sure").selectOption("null");
+  expect(await dialog.getByLabel("later").inputValue() === "null", "a default of null is chosen");
+  await send.click();
+  const plan = await goalmill.awaitStatus(id, "completed");
+  expect(JSON.stringify(plan.steps[0].outputs.given) === JSON.stringify({ until: null, seat: "", code: "1", sure: null, later: null }), JSON.stringify(plan.steps[0].outputs));
   await finish(own);
   await close(own);
 }

@@ -8,6 +8,8 @@ import { openAs } from "./thousand.js";
 /** More than a request of the page lists. */
 const MANY = 130;
 const DEAD = 12;
+/** More than are shown of one plan at first. */
+const INSIDE = 104;
 const wait = (name, more) => ({ name, steps: [step("a", "nobody")], ...more });
 
 async function lists() {
@@ -29,6 +31,7 @@ export function listTests() {
   const given = () => (made ||= lists());
   return [
     { name: "lists: a plan inside a plan stands below it, when it is opened", run: () => inside(given) },
+    { name: "lists: all plans inside are shown, and a selected one has its newest status", run: manyInside },
     { name: "lists: agent type and cost are filters", run: () => filters(given) },
     { name: "lists: all plans of a filter are paused, resumed and cancelled, with the count and the refusals", run: () => bulk(given) },
     { name: "lists: all dead letters are retried, page after page, and none twice", run: () => letters(given) },
@@ -50,6 +53,31 @@ async function inside(given) {
   expect(await page.locator(".select-box").count() === 0, "a viewer selects nothing");
   await finish(own);
   await close(own);
+}
+
+async function manyInside() {
+  const goalmill = await Goalmill.start();
+  const id = await goalmill.submit({ name: "Around many", steps: Array.from({ length: INSIDE }, (_, n) => ({ id: `part-${n}`, kind: "plan", plan: { name: `Part ${n}`, steps: [step("say", "nobody")] } })) });
+  await until("all parts are there", async () => (await goalmill.get(`/v1/plans?parent=${id}&limit=500`)).items.length === INSIDE);
+  const own = await open(goalmill, "#/plans");
+  const { page } = own;
+  await page.getByRole("button", { name: `${INSIDE} plans inside` }).click();
+  await counted(page, ".plan-table tr.inside th a", 100);
+  await check(own, "lists-inside");
+  await page.setViewportSize({ width: 390, height: 800 });
+  await check(own, "lists-inside-390");
+  await page.setViewportSize({ width: 1100, height: 800 });
+  await page.getByRole("button", { name: `Show more of ${INSIDE - 100} plans inside` }).click();
+  await counted(page, ".plan-table tr.inside th a", INSIDE);
+  const part = (await goalmill.get(`/v1/plans?parent=${id}&limit=500`)).items.find((plan) => plan.name === "Part 7");
+  await page.getByLabel("Select Part 7", { exact: true }).check();
+  await page.getByRole("button", { name: "Pause 1 …" }).waitFor();
+  await goalmill.call("POST", `/v1/plans/${part.plan_id}:pause`, {});
+  // The button is that of its status now.
+  await page.getByRole("button", { name: "Resume 1 …" }).waitFor();
+  await finish(own);
+  await close(own);
+  await goalmill.stop();
 }
 
 async function filters(given) {
