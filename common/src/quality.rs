@@ -185,7 +185,7 @@ pub struct QualityReport {
     pub costs: CostSplit,
 }
 
-/// The cost of plans that ended, split in four ways. Each list has at most [`COST_SHARES_MAX`] parts, the dearest ones.
+/// The cost of plans that ended, split in four ways. Each list has at most [`COST_SHARES_MAX`] parts, the most costly ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct CostSplit {

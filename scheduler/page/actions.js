@@ -48,7 +48,7 @@ async function run(event) {
   own.isBusy = true;
   app.render();
   try {
-    const answer = own.action.perform ? own.action.perform(own.values) : await post(request.path, request.body, request.headers);
+    const answer = own.action.perform ? await own.action.perform(own.values) : await post(request.path, request.body, request.headers);
     if (open === own) closeDialog();
     if (!own.action.perform) app.announce(`${own.action.title}: done`);
     if (own.action.then) own.action.then(answer);
@@ -85,6 +85,13 @@ function control(own, one) {
   return h("input", { ...props, type: one.type || "text", step: one.type === "number" ? (one.isWhole ? "1" : "any") : undefined, min: one.min, max: one.max, autocomplete: "off" });
 }
 
+/** Boxes of which any number is checked; the value is their names, with commas between them. */
+function checks(own, one) {
+  const chosen = new Set(own.values[one.name].split(",").filter(Boolean));
+  const set = (choice, isOn) => { if (isOn) chosen.add(choice); else chosen.delete(choice); own.values[one.name] = [...chosen].join(","); delete own.wrong[one.name]; keep(own.name, own.values); app.render(); };
+  return h("fieldset", { class: `field ${own.wrong[one.name] ? "wrong" : ""}` }, h("legend", { class: "label" }, one.label), h("div", { class: "chips" }, one.choices.map((choice) => h("label", { key: choice, class: "chip" }, h("input", { type: "checkbox", name: one.name, checked: chosen.has(choice), onchange: (event) => set(choice, event.target.checked) }), choice))), own.wrong[one.name] ? h("span", { class: "issue" }, own.wrong[one.name]) : null);
+}
+
 /** The dialog that is open, if there is one. */
 export function dialog() {
   if (!open) return null;
@@ -97,7 +104,7 @@ export function dialog() {
       h("header", null, h("h2", { id: "dialog-title" }, action.title), button({ class: "quiet icon-button", "aria-label": "Close", onclick: closeDialog }, icon("close"))),
       action.text && h("p", null, prose(action.text)),
       action.note && h("p", { class: "dim" }, action.note),
-      (action.fields || []).map((one) => field(one.label, control(open, one), one.hint, open.wrong[one.name])),
+      (action.fields || []).map((one) => (one.type === "checks" ? checks(open, one) : field(one.label, control(open, one), one.hint, open.wrong[one.name]))),
       problem(open.refusal && { ...open.refusal, message: open.refusal.message, title: open.refusal.title && `${action.title}: refused` }),
       commands(action.cli?.(values), request.path && curl("POST", request.path, request.body)),
       h("footer", null,

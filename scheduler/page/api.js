@@ -135,6 +135,8 @@ export const planPath = (plan) => `/v1/plans/${encodeURIComponent(plan)}`;
 export const get = (path) => send("GET", path);
 export const post = (path, body, headers) => send("POST", path, body === undefined ? {} : body, headers);
 
+export const remove = (path) => send("DELETE", path);
+
 const ALL_ROLES = ["viewer", "submitter", "approver", "operator", "admin"];
 
 function takeSession(answer) {

@@ -14,18 +14,19 @@ import { agentsScreen, deadLettersScreen, queuesScreen, statsScreen, workersScre
 import { historyScreen, logsScreen } from "./logs.js";
 import { compareScreen } from "./compare.js";
 import { storedScreen } from "./stored.js";
+import { mayManage, tokensScreen } from "./tokens.js";
 import { waitsScreen } from "./waits.js";
 
 const NAVIGATION = [[
   ["plans", "Plans", "plans", "g p"], ["approvals", "Approvals", "approvals", "g a"], ["waits", "Waits", "waits", "g i"], ["playground", "Playground", "playground", "g n"], ["stored", "Stored plans", "stored", "g l"], ["compare", "Compare", "compare", "g c"], ["history", "History", "history", "g h"],
 ], [
-  ["agents", "Agents", "agents", "g t"], ["workers", "Workers", "workers", "g w"], ["queues", "Queues", "queues", "g q"], ["dead-letters", "Dead letters", "dead", "g d"], ["events", "Events", "events", "g e"], ["stats", "Statistics", "stats", "g s"],
+  ["agents", "Agents", "agents", "g t"], ["workers", "Workers", "workers", "g w"], ["queues", "Queues", "queues", "g q"], ["dead-letters", "Dead letters", "dead", "g d"], ["events", "Events", "events", "g e"], ["stats", "Statistics", "stats", "g s"], ["tokens", "Tokens", "tokens", "g k"],
 ]];
 
 const SCREENS = {
   plans: (route, kept) => (route.path[1] ? planScreen(route) : plansScreen(kept)),
   approvals: (route) => (route.path[1] ? approvalScreen(route) : approvalsScreen()),
-  playground: playgroundScreen, stored: storedScreen, compare: compareScreen, history: historyScreen, agents: agentsScreen, workers: workersScreen, queues: queuesScreen, "dead-letters": deadLettersScreen, events: logsScreen, waits: waitsScreen, stats: statsScreen,
+  playground: playgroundScreen, stored: storedScreen, compare: compareScreen, history: historyScreen, agents: agentsScreen, workers: workersScreen, queues: queuesScreen, "dead-letters": deadLettersScreen, events: logsScreen, waits: waitsScreen, stats: statsScreen, tokens: tokensScreen,
 };
 
 const own = { screen: null, key: "", query: "", entry: 0, kept: new Map(), owner: "", waiting: null, isMenuOpen: false, isHelpOpen: false, message: "", prefix: "", token: "", signInRefusal: null, isSigningIn: false, provider: undefined };
@@ -175,6 +176,9 @@ function unreachable(refusal) {
 
 const brand = () => h("span", { class: "brand" }, h("img", { src: "page/icon.svg", alt: "", width: 24, height: 24 }), "Goalmill");
 
+/** Only administrators manage tokens. */
+const isOffered = ([name]) => name !== "tokens" || mayManage();
+
 function navigation() {
   const count = own.waiting ? own.waiting.count() : 0;
   const entry = (one) => {
@@ -185,7 +189,7 @@ function navigation() {
   return h("nav", { class: `side ${own.isMenuOpen ? "is-open" : ""}`, "aria-label": "Main" },
     h("div", { class: "side-head" }, h("a", { href: "#/plans", class: "home" }, brand()),
       button({ class: "quiet menu", "aria-expanded": String(own.isMenuOpen), "aria-controls": "menu", onclick: () => { own.isMenuOpen = !own.isMenuOpen; app.render(); } }, icon("menu"), h("span", null, "Menu"), count ? h("span", { class: "count" }, count) : null)),
-    h("div", { class: "side-body", id: "menu" }, NAVIGATION.map((group) => h("ul", null, group.map(entry))), h("div", { class: "spring" }), footer()));
+    h("div", { class: "side-body", id: "menu" }, NAVIGATION.map((group) => h("ul", null, group.filter(isOffered).map(entry))), h("div", { class: "spring" }), footer()));
 }
 
 function footer() {
@@ -255,7 +259,7 @@ function signInView() {
     commands("", curl("POST", "/v1/session", { token: "…" }))));
 }
 
-const KEYS = [["g then p a i n l c h", "Plans, approvals, waits, new, stored plans, compare, history"], ["g then t w q d e s", "Agents, workers, queues, dead letters, events, statistics"], ["/", "Search or filter"], ["j k", "Next and previous row or step"], ["Enter", "Open"], ["Esc", "Close"], ["f", "Plan: first failure"], ["t", "Plan: between graph and timeline"], ["p", "Plan: pause live updates"], ["[ ]", "Plan: one event back, forth"], ["arrows", "Graph: follow edges"], ["?", "This list"]];
+const KEYS = [["g then p a i n l c h", "Plans, approvals, waits, new, stored plans, compare, history"], ["g then t w q d e s k", "Agents, workers, queues, dead letters, events, statistics, tokens"], ["/", "Search or filter"], ["j k", "Next and previous row or step"], ["Enter", "Open"], ["Esc", "Close"], ["f", "Plan: first failure"], ["t", "Plan: between graph and timeline"], ["p", "Plan: pause live updates"], ["[ ]", "Plan: one event back, forth"], ["arrows", "Graph: follow edges"], ["?", "This list"]];
 
 const areKeysOn = () => { try { return localStorage.getItem("goalmill.keys") !== "off"; } catch { return true; } };
 
@@ -276,7 +280,7 @@ function onKey(event) {
   if (event.key.length === 1 && !areKeysOn() && event.key !== "?") return;
   if (own.prefix === "g") {
     own.prefix = "";
-    const found = NAVIGATION.flat().find((one) => one[3] === `g ${event.key}`);
+    const found = NAVIGATION.flat().filter(isOffered).find((one) => one[3] === `g ${event.key}`);
     if (found) { event.preventDefault(); app.go(`#/${found[0]}`); }
     return;
   }

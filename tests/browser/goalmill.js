@@ -1,4 +1,4 @@
-// An installation as processes, its API, and its commands: `goalmill dev`, or a scheduler and a worker with Redis and PostgreSQL.
+// An installation as processes, its API, and its commands: `goalmill dev`, or two schedulers and a worker with Redis and PostgreSQL.
 
 import { execFile, spawn } from "node:child_process";
 import { createWriteStream, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -44,7 +44,7 @@ export class Goalmill {
     return own;
   }
 
-  /** A scheduler and a worker, with servers of their own for Redis and PostgreSQL. */
+  /** Two schedulers and a worker, with servers of their own for Redis and PostgreSQL. */
   static async startOnServers(variables) {
     const own = await Goalmill.prepare(variables);
     await own.addServers();
@@ -79,7 +79,10 @@ export class Goalmill {
     const api = ["--listen", `127.0.0.1:${this.port}`, "--metrics", "off", ...config, ...options];
     this.processes = [];
     if (this.servers) {
-      [, this.port] = await this.launch(/the api listens on http:\/\/127\.0\.0\.1:(\d+)/, "scheduler", ...api);
+      const isUp = /the api listens on http:\/\/127\.0\.0\.1:(\d+)/;
+      [, this.port] = await this.launch(isUp, "scheduler", ...api);
+      // The page is of the first one; the second one has its share of the plans.
+      await this.launch(isUp, "scheduler", "--listen", "127.0.0.1:0", "--metrics", "off", ...config, ...options);
       await this.launch(/worker \S+ runs/, "worker", "--demo", ...config);
     } else {
       [, this.port] = await this.launch(/http:\/\/127\.0\.0\.1:(\d+)\/v1[^]*Ctrl-C stops everything/, "dev", "--data-dir", join(this.folder, "data"), ...api);

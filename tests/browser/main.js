@@ -19,6 +19,7 @@ import { inboxTests } from "./inbox.js";
 import { itemTests } from "./items.js";
 import { viewTests } from "./views.js";
 import { trendTests } from "./trends.js";
+import { tokenTests } from "./tokens.js";
 import { transcriptTests } from "./transcript.js";
 
 const LANES = 2;
@@ -43,10 +44,10 @@ async function main() {
   const shared = new Map();
   const once = (name, make) => () => { if (!shared.has(name)) shared.set(name, make()); return shared.get(name); };
   const given = { empty: once("empty", () => Goalmill.start()), filled: once("filled", filled), guarded: once("guarded", guarded), thousand: once("thousand", thousand) };
-  const all = [...screenTests(given), ...storyTests(given), ...journeyTests(), ...keyboardTests(given), ...hostileTests(given), ...foldTests(given), ...accessTests(given), ...thousandTests(given), ...truthTests(given), ...placeTests(), ...listTests(), ...inboxTests(), ...transcriptTests(), ...itemTests(), ...viewTests(), ...trendTests()];
+  const all = [...screenTests(given), ...storyTests(given), ...journeyTests(), ...keyboardTests(given), ...hostileTests(given), ...foldTests(given), ...accessTests(given), ...thousandTests(given), ...truthTests(given), ...placeTests(), ...listTests(), ...inboxTests(), ...transcriptTests(), ...itemTests(), ...viewTests(), ...trendTests(), ...tokenTests()];
   const queue = all.filter((test) => !wanted.length || wanted.some((word) => test.name.includes(word)));
   counts.skipped = all.length - queue.length;
-  if (queue.some((test) => !test.name.includes("empty") && !/^(access|journey|thousand|roles|truth|places|lists|inbox|transcript|items|views|trends)/.test(test.name))) given.filled().catch(() => {});
+  if (queue.some((test) => !test.name.includes("empty") && !/^(access|journey|thousand|roles|truth|places|lists|inbox|transcript|items|views|trends|tokens)/.test(test.name))) given.filled().catch(() => {});
   const lane = async () => { for (let test = queue.shift(); test; test = queue.shift()) await runTest(test); };
   await Promise.all(Array.from({ length: LANES }, lane));
   await browser.close();

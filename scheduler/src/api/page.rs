@@ -33,6 +33,7 @@ static FILES: &[PageFile] = page_files![
     "parts.js", "actions.js", "graph.js", "timeline.js", "plans.js", "plan.js", "step.js", "approvals.js", "editor.js",
     "playground.js", "stored.js", "items.js", "installation.js", "logs.js", "compare.js", "drafts.js", "vocabulary.js",
     "bulk.js", "forms.js", "waits.js", "transcript.js", "replies.js", "itemcards.js", "views.js", "trends.js",
+    "tokens.js",
 ];
 
 /// The routes of the page.

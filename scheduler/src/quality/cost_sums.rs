@@ -29,14 +29,14 @@ impl CostSums {
         }
     }
 
-    /// The dearest parts, in the order of their names.
+    /// The most costly parts, in the order of their names.
     fn by_name(self) -> Vec<CostShare> {
         let mut shares = self.by_cost();
         shares.sort_by(|a, b| a.name.cmp(&b.name));
         shares
     }
 
-    /// The dearest parts, the dearest first.
+    /// The most costly parts, the most costly first.
     fn by_cost(self) -> Vec<CostShare> {
         let parts = self.0.into_iter().map(|(name, (count, cost))| CostShare { name, count, cost });
         let mut shares: Vec<CostShare> = parts.collect();
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn costs_are_summed_by_name_and_the_dearest_ones_are_given() {
+    fn costs_are_summed_by_name_and_the_most_costly_ones_are_given() {
         let mut costs = SplitCosts::default();
         costs.add_plan(1_777_593_600_000, "default", 0.5);
         costs.add_plan(1_777_593_700_000, "sales", 0.25);
