@@ -127,7 +127,7 @@ async function iterations(given) {
   const text = await page.locator(".step-panel .attempts").innerText();
   expect(!text.includes("revised") && text.includes("iteration 1") && text.includes("iteration 2"), `the attempts are iterations: ${text}`);
   await page.getByText("Outputs of iteration 1").click();
-  await page.locator(".step-panel .attempts .json").first().waitFor();
+  await page.locator(".step-panel .attempts .line", { hasText: "round" }).first().waitFor();
   expect(await page.locator(".timeline .attempt.tone-idle").count() === 0, "no iteration is grey");
   await finish(own);
   await close(own);
