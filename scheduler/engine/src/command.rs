@@ -124,7 +124,7 @@ pub struct SubPlanEnd {
     pub items: Option<Vec<ItemWork>>,
     /// Clean-up steps that did not succeed, by their steps from the outside to the inside.
     pub not_undone: Vec<String>,
-    /// Whether it is kept: see [`crate::sub_plan::is_kept`].
+    /// Whether it is kept: see [`crate::PlanState::is_kept`].
     pub is_kept: bool,
 }
 
