@@ -23,6 +23,7 @@ use goalmill_common::supervisor::Supervisor;
 
 pub mod executor;
 
+mod agent_hold;
 mod call_store;
 mod cancel;
 mod connection;
@@ -37,7 +38,6 @@ mod pull;
 mod report;
 mod run;
 mod serve;
-mod throttle;
 mod worker;
 
 use worker::Worker;

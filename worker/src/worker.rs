@@ -20,13 +20,13 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agent_hold::Throttle;
 use crate::cancel::Superseded;
 use crate::connection::BrokerConnection;
 use crate::executor::{self, AgentSetup, Executor};
 use crate::held_tasks::HeldTasks;
 use crate::metrics::TaskMetrics;
 use crate::report::ReportOutbox;
-use crate::throttle::Throttle;
 use crate::{WorkerOptions, WorkerStartError};
 
 /// Milliseconds that one blocking read waits.

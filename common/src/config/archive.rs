@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::namespace::OTHER_NAMESPACES;
+use super::namespace_limits::OTHER_NAMESPACES;
 use crate::id::{Namespace, is_id};
 
 /// The store that keeps finished plans.

@@ -8,7 +8,7 @@ mod llm;
 mod load;
 mod mcp;
 mod model;
-mod namespace;
+mod namespace_limits;
 mod oidc;
 mod secret;
 mod settings;
@@ -24,7 +24,7 @@ pub use llm::{LlmSettings, PlanningStrategy, RetrieverSettings};
 pub use load::{Loaded, Origin, Override, SettingsError, environment, load};
 pub use mcp::{McpAccess, McpApiSettings};
 pub use model::{Dialect, EnforcedSchema, ModelSettings, ModelTag};
-pub use namespace::{NamespaceSettings, namespace_settings};
+pub use namespace_limits::{NamespaceSettings, namespace_settings};
 pub use oidc::{OidcSettings, SignatureAlgorithm, is_private_url};
 pub use secret::{hide_password, hide_secrets};
 pub use settings::{

@@ -9,7 +9,7 @@ use super::hook::{self, HookSettings};
 use super::llm::{self, LlmSettings};
 use super::mcp::McpApiSettings;
 use super::model::{self, ModelSettings};
-use super::namespace::{self, NamespaceSettings};
+use super::namespace_limits::{self, NamespaceSettings};
 use super::oidc::{self, OidcSettings};
 use super::tls::{self, TlsSettings};
 use super::weight::WeightSettings;
@@ -597,8 +597,8 @@ impl Settings {
             .chain(llm::violations(&self.planner.llm))
             .chain(model::violations(&self.models))
             .chain(hook::violations(&self.hooks))
-            .chain(namespace::violations(&self.namespaces))
-            .chain(namespace::stream_violations(&self.scheduler.goal_streams))
+            .chain(namespace_limits::violations(&self.namespaces))
+            .chain(namespace_limits::stream_violations(&self.scheduler.goal_streams))
             .chain(archive::violations(&self.archive, self.scheduler.retention_ms))
             .chain(Redaction::new(&self.record.redact).err().map(|why| format!("`record.redact`: {why}")))
             .collect()

@@ -10,7 +10,7 @@ use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trig
 use goalmill_common::status::{Counts, StepStatus};
 
 use super::delta::phase_of;
-use super::draft::is_other_work;
+use super::revision_draft::is_other_work;
 use crate::apply::recount_steps;
 use crate::cleanup::done_work;
 use crate::graph::open_dependencies::OpenDependencies;

@@ -16,7 +16,7 @@ use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::{Rules, validate_plan, validate_plan_by};
 use serde_json::{Map, Value, json};
 
-use super::draft::RevisionDraft;
+use super::revision_draft::RevisionDraft;
 use crate::budget::plan_size::steps_written;
 use crate::graph::{StepIndex, dependencies};
 use crate::revise::delta::Delta;

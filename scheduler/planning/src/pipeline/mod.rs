@@ -26,11 +26,11 @@ use crate::rules::{FACT_GUESSED, GUESS_CONFIDENCE_MAX};
 use crate::stage::{self, PlanningStage, StageOutcome, Stages};
 use crate::{CallLog, LlmPlanner, PlanRequest, Planner, PlannerAnswer, PlanningError, RulesPlanner, ToolsPlanner, htn};
 
+pub mod planner_selection;
 mod refusal;
 pub mod revise;
 mod revision_policy;
 mod routing;
-pub mod selection;
 pub mod slow_model;
 pub mod stream;
 
