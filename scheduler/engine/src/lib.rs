@@ -11,10 +11,9 @@
 //! [`Effect::Ready`] step once [`PlanState::can_dispatch`] allows it, checked again after [`Effect::Room`]; and an
 //! answer to every [`Effect::Plan`].
 //!
-//! A concept is a folder. Its state has private fields, `mod.rs` answers questions about a plan, and the other files
-//! hold its rules. A rule is a function of the concept that decides. [`PlanState`] holds the values of all concepts.
+//! A concept is a folder: its state, the questions about it that a plan answers (mostly in `mod.rs`), and its rules. A rule is a function of the concept that decides. [`PlanState`] holds the values of all concepts.
 //!
-//! The files form layers, each of which uses the ones above it in this list, and no two files use each other:
+//! The files form layers, each of which uses the ones above it in this list, and no two files import each other:
 //!
 //! 1. The state and the questions about it: functions of a [`PlanState`].
 //! 2. `apply` folds an event, `react` names its effects, `turn` does both: a `Turn` emits events.

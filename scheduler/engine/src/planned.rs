@@ -133,7 +133,7 @@ pub(crate) fn start_steps(turn: &mut Turn<'_>) {
         trigger::replan(turn, Trigger::UserRequest, None, reason.clone());
         let is_only = turn.state.accepted.goal.planning.planner_only;
         if is_only && turn.state.status != PlanStatus::Replanning {
-            return trigger::end_revisions(turn, &reason);
+            return trigger::fail_without_revisions(turn, &reason);
         }
     }
     progress::unlock_steps(turn);
@@ -188,7 +188,7 @@ fn invalid_number(plan: &Plan) -> Option<String> {
     Some(format!("step `{}` has a retry factor or an estimate that is not a number", step.id))
 }
 
-pub(crate) fn is_amount(amount: f64) -> bool {
+fn is_amount(amount: f64) -> bool {
     (0.0..=COST_MAX).contains(&amount)
 }
 

@@ -1,4 +1,4 @@
-//! Submission and initial planning: a goal is accepted, a plan is created, validated and started.
+//! Submission: a goal is accepted, and its plan begins.
 
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::event::{Event, GoalAccepted, PlanEvent, Record};

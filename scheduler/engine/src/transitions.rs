@@ -185,6 +185,29 @@ fn unless_final(status: StepStatus, to: StepStatus) -> Option<StepStatus> {
     (!status.is_final()).then_some(to)
 }
 
+/// Why a log cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    #[error("event {found} follows event {}: the log has a gap or is out of order", .expected - 1)]
+    Gap { expected: u64, found: u64 },
+    #[error("event {seq} comes before `goal_accepted`")]
+    NotBegun { seq: u64 },
+    #[error("event {seq} comes after the plan's end")]
+    AfterEnd { seq: u64 },
+    #[error("event {seq} names step `{step}`, which does not exist")]
+    UnknownStep { seq: u64, step: StepId },
+    #[error("event {seq} (`{event}`) cannot happen to a plan that is {status}")]
+    PlanMove { seq: u64, event: &'static str, status: PlanStatus },
+    #[error("event {seq} (`{event}`) cannot happen to step `{step}`, which is {status}")]
+    StepMove { seq: u64, event: &'static str, step: StepId, status: StepStatus },
+    #[error("event {seq} (`{event}`) is about attempt {found} of step `{step}`, not {expected}")]
+    Attempt { seq: u64, event: &'static str, step: StepId, expected: u32, found: u32 },
+    #[error("event {seq} (`{event}`) comes too early")]
+    TooEarly { seq: u64, event: &'static str },
+    #[error("event {seq} brings a plan that cannot run: {reason}")]
+    BadPlan { seq: u64, reason: String },
+}
+
 #[cfg(test)]
 mod tests {
     use goalmill_common::event::PlanEnded;
@@ -213,27 +236,4 @@ mod tests {
     fn ended(status: PlanStatus) -> Box<PlanEnded> {
         Box::new(PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() })
     }
-}
-
-/// Why a log cannot be replayed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplayError {
-    #[error("event {found} follows event {}: the log has a gap or is out of order", .expected - 1)]
-    Gap { expected: u64, found: u64 },
-    #[error("event {seq} comes before `goal_accepted`")]
-    NotBegun { seq: u64 },
-    #[error("event {seq} comes after the plan's end")]
-    AfterEnd { seq: u64 },
-    #[error("event {seq} names step `{step}`, which does not exist")]
-    UnknownStep { seq: u64, step: StepId },
-    #[error("event {seq} (`{event}`) cannot happen to a plan that is {status}")]
-    PlanMove { seq: u64, event: &'static str, status: PlanStatus },
-    #[error("event {seq} (`{event}`) cannot happen to step `{step}`, which is {status}")]
-    StepMove { seq: u64, event: &'static str, step: StepId, status: StepStatus },
-    #[error("event {seq} (`{event}`) is about attempt {found} of step `{step}`, not {expected}")]
-    Attempt { seq: u64, event: &'static str, step: StepId, expected: u32, found: u32 },
-    #[error("event {seq} (`{event}`) comes too early")]
-    TooEarly { seq: u64, event: &'static str },
-    #[error("event {seq} brings a plan that cannot run: {reason}")]
-    BadPlan { seq: u64, reason: String },
 }

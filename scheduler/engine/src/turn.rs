@@ -106,7 +106,7 @@ impl<'a> Turn<'a> {
         self.work.count(bytes, self.state.meter.take_used());
     }
 
-    /// Ends the turn, once nothing of the plan goes on in it.
+    /// The decision of the turn. Only `finish_turn` calls it, which runs before what is due.
     pub(crate) fn end(mut self) -> Decision {
         self.set_timers();
         if self.work.is_cut() && self.is_active() {

@@ -72,7 +72,10 @@ pub(super) fn apply_step(
 /// Folds what a step's event changes outside of that step's state.
 fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
     if let StepEvent::Failed(failed) = event {
-        if matches!(open_failures::on_failure(state, i, failed.failure.class), OnFailure::Replan | OnFailure::AskUser) {
+        if matches!(
+            open_failures::failure_policy(state, i, failed.failure.class),
+            OnFailure::Replan | OnFailure::AskUser
+        ) {
             state.revising.deferred_failures.insert(i);
         }
     } else if let (StepEvent::Measured(measured), Some(monitor)) = (event, &mut state.monitor) {

@@ -9,7 +9,7 @@ use crate::graph::StepIndex;
 use crate::turn::Turn;
 
 /// Records that the attempt has begun, with the first report that says so.
-pub(crate) fn started(turn: &mut Turn<'_>, i: StepIndex, report: &Report) {
+pub(crate) fn record_start(turn: &mut Turn<'_>, i: StepIndex, report: &Report) {
     if turn.status_of(i) != StepStatus::Queued {
         return;
     }

@@ -1,4 +1,4 @@
-//! Failures of steps and plans: the failure policy, and how a plan ends.
+//! The failure of a step, and its failure policy.
 
 use goalmill_common::event::{SkipCause, StepEvent, StepFailed, StepSkipped};
 use goalmill_common::failure::Failure;
@@ -28,7 +28,7 @@ pub(crate) fn give_up(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, spent
 
 /// The same for an undo step that is through with everything.
 pub(crate) fn fail_step(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, spent: Spent) {
-    let on_failure = open_failures::on_failure(turn.state, i, failure.class);
+    let on_failure = open_failures::failure_policy(turn.state, i, failure.class);
     let Spent { cost, tokens, split: usage, duration_ms } = spent;
     if on_failure == OnFailure::Skip {
         let reason = format!("it failed: {}", failure.message);
@@ -46,7 +46,7 @@ pub(crate) fn fail_step(turn: &mut Turn<'_>, i: StepIndex, failure: Failure, spe
 
 /// Applies the failure policy of a failed step to the plan.
 pub(crate) fn apply_failure_policy(turn: &mut Turn<'_>, i: StepIndex, failure: Failure) {
-    match open_failures::on_failure(turn.state, i, failure.class) {
+    match open_failures::failure_policy(turn.state, i, failure.class) {
         OnFailure::Abort => plan_end::fail_plan(turn, open_failures::plan_failure(&turn.id_of(i), failure)),
         OnFailure::Skip | OnFailure::Continue => {}
         OnFailure::Replan => trigger::replan(turn, trigger_of(&failure), Some(i), failure.message),
@@ -56,7 +56,7 @@ pub(crate) fn apply_failure_policy(turn: &mut Turn<'_>, i: StepIndex, failure: F
 
 /// Whether the plan is replanned and cannot continue without a revision.
 pub(crate) fn is_replan_required(turn: &Turn<'_>) -> bool {
-    turn.state.waiting.replan().is_some_and(|replan| !open_failures::is_optional(replan))
+    turn.state.waiting.replan().is_some_and(|replan| !open_failures::is_replan_optional(replan))
 }
 
 /// Ends a decision that could not be made: it fails the step, or waits for payloads.

@@ -1,4 +1,4 @@
-//! The life of an attempt: dispatch to a worker, reports, timers.
+//! An attempt: its task, its idempotency key, and the files about its life.
 
 pub(crate) mod acknowledge;
 pub(crate) mod cancel;

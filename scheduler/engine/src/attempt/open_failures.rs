@@ -82,7 +82,7 @@ pub(crate) fn unhandled_failure(state: &PlanState) -> Option<(StepId, Failure)> 
         let class = state.steps[*i].failure().map_or(FailureClass::Permanent, |failure| failure.class);
         handlers(state, *i).next().is_some()
             && !is_handled(state, *i)
-            && on_failure(state, *i, class) != OnFailure::Continue
+            && failure_policy(state, *i, class) != OnFailure::Continue
     };
     let i = failed_steps(state).find(ends_plan)?;
     let unknown = || Failure::new(FailureClass::Permanent, "STEP_FAILED", "it failed");
@@ -90,7 +90,7 @@ pub(crate) fn unhandled_failure(state: &PlanState) -> Option<(StepId, Failure)> 
 }
 
 /// Whether the plan continues when the replan brings no revision.
-pub(crate) fn is_optional(replan: &ReplanTriggered) -> bool {
+pub(crate) fn is_replan_optional(replan: &ReplanTriggered) -> bool {
     Trigger::parse(&replan.trigger).map_or(replan.step.is_none(), Trigger::is_optional)
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn plan_failure(step: &goalmill_common::id::StepId, failure: Failure)
 }
 
 /// The failure policy of a step for a class of failure.
-pub(crate) fn on_failure(state: &PlanState, i: StepIndex, class: FailureClass) -> OnFailure {
+pub(crate) fn failure_policy(state: &PlanState, i: StepIndex, class: FailureClass) -> OnFailure {
     let own = state.plan.step(i).on_failure;
     match own {
         OnFailure::Abort | OnFailure::Replan | OnFailure::AskUser if open_failures::may_be_handled(state, i) => {

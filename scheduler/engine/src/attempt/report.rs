@@ -1,4 +1,4 @@
-//! Reports of workers: checked, bounded and applied to the attempt.
+//! Reports of workers and callbacks: checked, bounded and applied to the attempt.
 
 use goalmill_common::callback::CallbackReport;
 use goalmill_common::constraint::{Measures, bounded_measures, cost_measure};
@@ -90,7 +90,7 @@ fn record_report(turn: &mut Turn<'_>, i: StepIndex, report: &Report) {
     let adjustments = within_payload(turn, report.adjustments.clone());
     turn.information = completion::information_of(adjustments.as_ref(), &report.suggested_adjustments);
     if begins {
-        acknowledge::started(turn, i, report);
+        acknowledge::record_start(turn, i, report);
     }
     if !matches!(report.what, What::Started | What::Progress | What::Call) {
         acknowledge::acknowledge(turn, report);

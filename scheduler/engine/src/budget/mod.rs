@@ -1,4 +1,4 @@
-//! Budgets: what a plan may spend, what is left, and what happens when it is exceeded.
+//! Budgets: what a plan may spend, and what is left.
 
 pub(crate) mod call_budget;
 pub(crate) mod capacity;

@@ -39,7 +39,7 @@ pub(crate) fn record_call(turn: &mut Turn<'_>, i: StepIndex, report: &Report) ->
         return Ok(());
     }
     let recorded = known.get(call.n).map(|known| known.name.clone());
-    acknowledge::started(turn, i, report);
+    acknowledge::record_start(turn, i, report);
     if let Some(recorded) = recorded {
         let called = Some(call.name.clone());
         turn.emit_step(i, StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: call.n, recorded, called })));
@@ -50,7 +50,7 @@ pub(crate) fn record_call(turn: &mut Turn<'_>, i: StepIndex, report: &Report) ->
 
 /// Fails the attempt whose call cannot be recorded, and stops it. What the call used up counts.
 fn refuse_call(turn: &mut Turn<'_>, i: StepIndex, report: &Report, call: &RecordedCall, failure: Failure) {
-    acknowledge::started(turn, i, report);
+    acknowledge::record_start(turn, i, report);
     cancel::cancel_attempt(turn, i);
     acknowledge::acknowledge(turn, report);
     let Usage { cost, tokens } = Usage { cost: call.cost, tokens: call.tokens() }.bounded();

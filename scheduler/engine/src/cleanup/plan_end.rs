@@ -1,4 +1,4 @@
-//! How a plan ends: it fails, is cancelled or completes, and its clean-up begins.
+//! How a plan ends: it fails or is cancelled, its clean-up begins, and its end is recorded.
 
 use std::collections::BTreeSet;
 

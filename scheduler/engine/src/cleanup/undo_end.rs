@@ -1,4 +1,4 @@
-//! An undo step ends one piece of work: by outputs, or because its condition is false.
+//! What outputs and a false condition mean for a step: an undo step ends one piece of work, any other step ends.
 
 use goalmill_common::event::{SkipCause, StepCompleted, StepUndone};
 use goalmill_common::json::Json;

@@ -1,5 +1,4 @@
-//! Watches the constraints of a goal: measures add up, limits are reserved, and a broken hard limit stops the plan or
-//! starts a replan.
+//! Watches the constraints of a goal: measures add up, and limits are reserved.
 
 pub(crate) mod checks;
 pub(crate) mod constraint_monitor;

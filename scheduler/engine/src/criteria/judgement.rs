@@ -161,7 +161,7 @@ fn judged_by_amount(turn: &Turn<'_>, id: &str, criterion: &Criterion) -> Option<
     Some(criteria::verdict_on(id, criterion, verdict, Some(JudgeKind::Expression), &evidence))
 }
 
-pub(crate) fn request_judgement(turn: &mut Turn<'_>, judge: JudgeKind, criteria: Vec<String>, wait_ms: u64) -> bool {
+fn request_judgement(turn: &mut Turn<'_>, judge: JudgeKind, criteria: Vec<String>, wait_ms: u64) -> bool {
     let due_ms = turn.after(wait_ms);
     turn.emit_plan(PlanEvent::JudgementRequested(Box::new(JudgementRequested { judge, criteria, due_ms })));
     true

@@ -1,4 +1,4 @@
-//! Judges the success criteria of a goal: by expressions and steps first, then by a model or a person.
+//! Success criteria of a goal, and the verdicts on them.
 
 pub(crate) mod implied_criteria;
 pub(crate) mod judged;

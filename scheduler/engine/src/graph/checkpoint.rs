@@ -12,7 +12,8 @@ use crate::turn::Turn;
 /// Ends or begins the current phase if that is due. Returns whether anything changed.
 pub(crate) fn move_phase(turn: &mut Turn<'_>) -> bool {
     let Some(phase) = turn.state.phases.current_state() else { return false };
-    if !turn.is_under_way() || (phase.begun && phase.open > 0) {
+    // A clean-up leaves the phases as they are.
+    if !turn.is_under_way() || turn.state.cleanup.is_running() || (phase.begun && phase.open > 0) {
         return false;
     }
     let named =

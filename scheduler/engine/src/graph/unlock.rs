@@ -1,4 +1,4 @@
-//! Unlocks steps whose dependencies are satisfied, skips those whose join is impossible, and ends the plan.
+//! Unlocks steps whose dependencies are satisfied, and skips those whose join is impossible.
 
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{ApprovalRequested, Reason, SkipCause, StepEvent};

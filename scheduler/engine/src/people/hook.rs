@@ -1,4 +1,4 @@
-//! Hooks that decide: the questions to them, and what their decisions change.
+//! Hooks that decide: when they are asked.
 //!
 //! A question is an event, and so is its decision: after a restart, [`crate::pending`] names open questions again. At
 //! `on_revision_needed` the shell asks before it asks the planners, and only the decision is recorded.
@@ -88,7 +88,7 @@ pub(crate) fn ask_plan_hooks(turn: &mut Turn<'_>, point: HookPoint) -> bool {
     if !turn.context.hooks.contains(point) {
         return false;
     }
-    let asked = hook_question(turn, point, None);
+    let asked = new_question(turn, point, None);
     turn.emit_plan(PlanEvent::HookAsked(asked));
     true
 }
@@ -106,7 +106,7 @@ pub(crate) fn ask_hooks_before(turn: &mut Turn<'_>, i: StepIndex) -> bool {
         failure::put_off(turn, i, why);
         return true;
     }
-    let asked = hook_question(turn, HookPoint::OnStepStart, None);
+    let asked = new_question(turn, HookPoint::OnStepStart, None);
     turn.emit_step(i, StepEvent::HookAsked(asked));
     true
 }
@@ -117,13 +117,13 @@ pub(crate) fn ask_hooks_after(turn: &mut Turn<'_>, i: StepIndex, completed: Step
     if !turn.context.hooks.contains(HookPoint::OnStepComplete) {
         return Some(completed);
     }
-    let asked = hook_question(turn, HookPoint::OnStepComplete, Some(Box::new(completed)));
+    let asked = new_question(turn, HookPoint::OnStepComplete, Some(Box::new(completed)));
     turn.emit_step(i, StepEvent::HookAsked(asked));
     None
 }
 
 #[expect(clippy::unnecessary_box_returns, reason = "events hold it boxed")]
-fn hook_question(turn: &Turn<'_>, point: HookPoint, completed: Option<Box<StepCompleted>>) -> Box<HookAsked> {
+fn new_question(turn: &Turn<'_>, point: HookPoint, completed: Option<Box<StepCompleted>>) -> Box<HookAsked> {
     let id = format!("{}:{}", turn.state.id(), turn.state.seq + 1);
     Box::new(HookAsked { id, point, completed })
 }

@@ -107,7 +107,7 @@ fn propose(turn: &mut Turn<'_>, proposal: Proposal) {
         && revising::revisions_left(turn.state, turn.context.limits.revisions_max) == 0
     {
         let reason = turn.state.waiting.replan().map(|replan| replan.reason.clone()).unwrap_or_default();
-        return trigger::end_revisions(turn, &reason);
+        return trigger::fail_without_revisions(turn, &reason);
     }
     let delta = match resolve(turn.state, &proposal.changes, &turn.context.limits, None) {
         Ok(delta) => delta,

@@ -122,7 +122,7 @@ pub(crate) fn handle_deferred_failure(turn: &mut Turn<'_>) {
 /// Ends the replan without a revision: a plan that needed one fails, any other continues.
 pub(crate) fn continue_without_revision(turn: &mut Turn<'_>, reason: String) {
     let is_needed = |replan: &&ReplanTriggered| {
-        !open_failures::is_optional(replan)
+        !open_failures::is_replan_optional(replan)
             || revising::needs_next_part(turn.state)
             || fork::is_for_one_planner(turn.state, replan)
     };

@@ -20,7 +20,7 @@ pub(crate) fn replan(turn: &mut Turn<'_>, trigger: Trigger, step: Option<StepInd
     // Only the planner knows whether an iterative plan is complete: it is asked at the limit too.
     if !by_person && !is_part && revising::revisions_left(turn.state, turn.context.limits.revisions_max) == 0 {
         if !trigger.is_optional() {
-            end_revisions(turn, &wish.reason);
+            fail_without_revisions(turn, &wish.reason);
         }
         return;
     }
@@ -34,7 +34,7 @@ pub(crate) fn replan(turn: &mut Turn<'_>, trigger: Trigger, step: Option<StepInd
     })));
 }
 
-pub(crate) fn end_revisions(turn: &mut Turn<'_>, reason: &str) {
+pub(crate) fn fail_without_revisions(turn: &mut Turn<'_>, reason: &str) {
     let made = turn.state.revising.by_planners;
     let message = format!("max_revisions_exceeded: no revisions left after {made}: {reason}");
     plan_end::fail_plan(turn, Failure::new(FailureClass::Permanent, "MAX_REVISIONS_EXCEEDED", message));

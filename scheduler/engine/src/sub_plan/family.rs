@@ -1,4 +1,4 @@
-//! Families: a plan, its sub-plans, and theirs. What they ask of each other, and what they use up together.
+//! The family of a plan: who is around it, and what it reports to the plan around it.
 
 use goalmill_common::event::Parent;
 use goalmill_common::failure::Failure;

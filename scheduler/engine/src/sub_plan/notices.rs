@@ -120,7 +120,7 @@ fn is_out_of_time(turn: &Turn<'_>, i: StepIndex) -> bool {
 }
 
 /// A plan inside has ended while this one waits for it. The clean-up begins after the last one.
-pub(crate) fn inside_ended(turn: &mut Turn<'_>, i: StepIndex, end: SubPlanEnd) {
+fn inside_ended(turn: &mut Turn<'_>, i: StepIndex, end: SubPlanEnd) {
     if end.is_kept {
         orders::keep_inside(turn, i);
     }

@@ -3,7 +3,7 @@
 use goalmill_common::command::{Submit, Verb};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
-use goalmill_common::plan::{OnFailure, Plan, Question, Step, StepKind, StepWait, UndoOn};
+use goalmill_common::plan::{OnFailure, Phase, Plan, Question, Step, StepKind, StepWait, UndoOn};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Timer, explain};
 use serde_json::json;
@@ -360,4 +360,24 @@ fn an_undo_step_is_none_of_the_steps_that_a_plan_may_have() {
     let world = World::of(Plan { steps, ..Plan::default() });
     assert!(world.context.limits.steps_max < 12_000);
     assert_eq!(world.state.status(), PlanStatus::Running);
+}
+
+#[test]
+fn no_phase_moves_once_the_outcome_is_known() {
+    for kind in [StepKind::Message, StepKind::Tool] {
+        let phase = |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: true };
+        let mut trip = plan(&[("book", &[]), ("pay", &[])]);
+        trip.phases = vec![phase("one"), phase("two")];
+        for (step, phase) in [(0, "one"), (1, "two")] {
+            trip.steps[step].phase = Some(phase.into());
+        }
+        trip.steps[0].when = Some("1 < 'text'".into());
+        trip.steps.push(Step { kind, ..always("report", &[]) });
+        let mut world = World::of(trip);
+        world.finish();
+        assert_eq!(world.state.status(), PlanStatus::Failed, "{kind:?}");
+        assert_eq!((world.status("book"), world.status("report")), (StepStatus::Failed, StepStatus::Completed));
+        let story = world.story();
+        assert!(!story.iter().any(|event| event.contains("replan") || event.contains("phase_failed")), "{story:?}");
+    }
 }
