@@ -106,7 +106,7 @@ export function dialog() {
       action.note && h("p", { class: "dim" }, action.note),
       (action.fields || []).map((one) => (one.type === "checks" ? checks(open, one) : field(one.label, control(open, one), one.hint, open.wrong[one.name]))),
       problem(open.refusal && { ...open.refusal, message: open.refusal.message, title: open.refusal.title && `${action.title}: refused` }),
-      commands(action.cli?.(values), request.path && curl("POST", request.path, request.body)),
+      commands(action.cli?.(values), request.path && curl(request.method || "POST", request.path, request.body)),
       h("footer", null,
         button({ onclick: closeDialog }, "Close"),
         h("button", { type: "submit", class: action.isDangerous ? "danger" : "primary", disabled: open.isBusy || isStale() }, open.isBusy ? "Sending …" : action.verb || action.title))));

@@ -29,7 +29,7 @@ export function approvalsScreen() {
       if (!inbox && !canRead()) return [pageHead("Approvals"), forbidden("it needs the role `viewer` or `submitter` or `approver` or `operator`")];
       const items = inbox ? inbox.items() : [];
       const further = inbox ? inbox.all() - countDecisions(items) : 0;
-      const soon = countDecisions(items.filter((item) => isSoon(item.due)));
+      const soon = items.flatMap((item) => item.members || [item]).filter((item) => isSoon(item.due)).length;
       return [
         pageHead("Approvals", upToDate()),
         items.length ? h("p", { class: "dim" }, soon ? h("strong", { class: "soon" }, `${plural(soon, "decision is", "decisions are")} due within ten minutes. `) : null, "The most urgent first.", can("approver") ? "" : " You can look, and not decide: that needs the role approver.") : null,

@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { can, get, isOutage, planPath, post } from "./api.js";
 import { ask, because, fork, reasonField } from "./actions.js";
+import { onForget } from "./drafts.js";
 import { app, button, dim, isStale, planLink } from "./parts.js";
 import { number, plural } from "./format.js";
 import { isFinal } from "./replay.js";
@@ -12,8 +13,9 @@ const LANES = 6;
 /** Failures that are listed. */
 const SHOWN_MAX = 100;
 
-/** What runs or has run last; it goes on while other screens are shown. */
+/** What runs or has run last; it goes on while other screens are shown, and ends when the person leaves. */
 let job = null;
+onForget(() => { if (job) job.isStopped = true; job = null; });
 
 /**
  * Does something with each of `items`, some at a time, until all are done or a person stops it.
@@ -39,6 +41,7 @@ async function start(title, items, send, label, then) {
   };
   await Promise.all(Array.from({ length: LANES }, lane));
   own.isOver = true;
+  if (job !== own) return;
   app.announce(`${title}: ${number(own.done - own.failures.length)} of ${number(own.total)} done`);
   if (then) then();
   app.render();
@@ -75,17 +78,17 @@ export function bulkProgress() {
     failures.length ? h("details", null, h("summary", null, plural(failures.length, "refusal")), h("ul", { class: "issues" }, failures.slice(0, SHOWN_MAX).map((one) => h("li", null, one.label, " ", one.refusal.message)), failures.length > SHOWN_MAX ? h("li", null, dim(`and ${number(failures.length - SHOWN_MAX)} more`)) : null)) : null);
 }
 
-/** The buttons of actions that apply to some of what is selected, with how many. */
+/** The buttons of actions that apply to some of what is selected, with how many; with `isKept` also where that is none. */
 export function bulkButtons(verbs, items, label, then) {
-  return verbs.map((verb) => ({ verb, fitting: items.filter(verb.fits) })).filter(({ fitting }) => fitting.length).map(({ verb, fitting }) => {
-    const title = `${verb.title} ${number(fitting.length)}`;
+  return verbs.map((verb) => ({ verb, fitting: items.filter(verb.fits) })).filter(({ verb, fitting }) => fitting.length || verb.isKept).map(({ verb, fitting }) => {
+    const title = `${verb.title} ${number(fitting.length)}`, where = verb.where ? ` of ${verb.where}` : "";
     const action = {
-      title, verb: title, isDangerous: verb.isDangerous, fields: verb.hasReason ? [reasonField] : [], then: () => {}, cli: verb.cli,
+      title: `${title}${where}`, verb: title, isDangerous: verb.isDangerous, fields: verb.hasReason ? [reasonField] : [], then: () => {}, cli: verb.cli,
       text: `${verb.text} ${fitting.length < items.length ? `${number(items.length - fitting.length)} of the ${number(items.length)} selected are left as they are.` : ""}`,
       request: () => ({ path: "" }),
-      perform: (values) => { start(`${title} of ${plural(items.length, verb.noun || "plan")}`, fitting, (item) => verb.send(item, values), label, then); },
+      perform: (values) => { start(`${title} of ${plural(items.length, verb.noun || "plan")}${where}`, fitting, (item) => verb.send(item, values), label, then); },
     };
-    return button({ key: verb.title, disabled: isStale() || Boolean(job && !job.isOver), class: verb.isDangerous ? "danger-quiet" : verb.isPrimary ? "primary" : "", onclick: () => ask(action) }, `${title} …`);
+    return button({ key: verb.title, disabled: !fitting.length || isStale() || Boolean(job && !job.isOver), class: verb.isDangerous ? "danger-quiet" : verb.isPrimary ? "primary" : "", onclick: () => ask(action) }, `${title} …`);
   });
 }
 

@@ -12,8 +12,13 @@ export const draft = (name) => drafts.get(name);
 /** Keeps a value, or forgets it without one. */
 export function keep(name, value) { if (value === undefined) drafts.delete(name); else drafts.set(name, value); }
 
+const memories = [];
+/** `forget` runs when a person leaves: for what else is kept of what was seen. */
+export function onForget(forget) { memories.push(forget); }
+
 export function forgetAll() {
   drafts.clear();
+  for (const forget of memories) forget();
   try { sessionStorage.removeItem(KEY); } catch { /* storage may be off */ }
 }
 

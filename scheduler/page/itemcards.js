@@ -3,8 +3,9 @@
 import { h } from "./dom.js";
 import { can, planPath, post } from "./api.js";
 import { because } from "./actions.js";
+import { onForget } from "./drafts.js";
 import { bulkBar, bulkButtons, selectBox, selection } from "./bulk.js";
-import { app, button, cell, dim, icon, planLink, rowHead, table } from "./parts.js";
+import { app, button, cell, dim, icon, json, planLink, rowHead, table } from "./parts.js";
 import { number, plural } from "./format.js";
 import { deadline, isSoon } from "./plans.js";
 
@@ -13,14 +14,16 @@ const ROWS = 12;
 const ROWS_MAX = 500;
 /** Inputs that have a column each; more of them, or nested ones, are a line. */
 const COLUMNS_MAX = 4;
+const PAIRS_MAX = 12;
 const TEXT_MAX = 160;
 
 /** What is selected and shown, by card. */
 const cards = new Map();
 const CARDS_MAX = 100;
+onForget(() => cards.clear());
 
 function stateOf(key) {
-  if (!cards.has(key)) cards.set(key, { selected: selection(), shown: ROWS });
+  if (!cards.has(key)) cards.set(key, { selected: selection(), shown: ROWS, opened: new Set(), hadSelection: false });
   if (cards.size > CARDS_MAX) cards.delete(cards.keys().next().value);
   return cards.get(key);
 }
@@ -28,11 +31,16 @@ function stateOf(key) {
 const verb = (name, title, text, more) => ({ title, text, noun: "item", fits: () => true, hasReason: true, send: (item, values) => post(`${planPath(item.plan)}/steps/${encodeURIComponent(item.id)}:${name}`, because(values)), ...more });
 const label = (item) => h("a", { href: planLink(item.plan, `?step=${encodeURIComponent(item.id)}`) }, item.id);
 
-/** The buttons that decide on some of the members, or without any on all. */
+/**
+ * The buttons that decide on all of the members, and those of some beside them: what a button decides never changes.
+ *
+ * - `some`: a list, or null where none can be chosen.
+ */
 export function itemButtons(group, some, then) {
   if (!can("approver")) return null;
-  const all = some.length ? "" : " all";
-  return bulkButtons([verb("approve", `Approve${all}`, "Each of these items starts.", { isPrimary: true }), verb("reject", `Reject${all}`, "Each of these items fails before it starts.", { isDangerous: true })], some.length ? some : group.members, label, then);
+  const where = `${group.map} in ${group.parentName || group.parent}`;
+  const verbs = (all, more) => [verb("approve", `Approve${all}`, "Each of these items starts.", { isPrimary: true, where, ...more }), verb("reject", `Reject${all}`, "Each of these items fails before it starts.", { isDangerous: true, where, ...more })];
+  return [bulkButtons(verbs(" all", some && { isPrimary: false }), group.members, label, then), some ? bulkButtons(verbs("", { isKept: true }), some, label, then) : null];
 }
 
 /** A scalar as it is read, everything else as JSON. */
@@ -41,7 +49,7 @@ const shortText = (value) => (value === undefined ? "" : typeof value === "strin
 /** The inputs of all members: their names, if each may have a column. */
 function columnsOf(members) {
   const names = new Set();
-  for (const { inputs } of members.slice(0, ROWS_MAX)) {
+  for (const { inputs } of members) {
     if (inputs === null || typeof inputs !== "object" || Array.isArray(inputs)) return null;
     for (const [name, value] of Object.entries(inputs)) {
       if (value !== null && typeof value === "object") return null;
@@ -52,10 +60,21 @@ function columnsOf(members) {
   return [...names];
 }
 
-/** Inputs in a line: each with its name, and cut where it is long. */
-function inline(inputs) {
-  if (inputs === null || typeof inputs !== "object" || Array.isArray(inputs)) return h("code", null, shortText(inputs).slice(0, TEXT_MAX));
-  return h("span", { class: "pairs" }, Object.entries(inputs).slice(0, 3 * COLUMNS_MAX).map(([name, value]) => { const text = shortText(value); return h("span", { key: name }, dim(`${name} `), h(value !== null && typeof value === "object" ? "code" : "span", { dir: "auto", title: text.length > TEXT_MAX / 2 ? text.slice(0, 2_000) : undefined }, text.slice(0, TEXT_MAX / 2), text.length > TEXT_MAX / 2 ? "…" : "")); }));
+/** The button that shows the inputs of an item whole, or in a line again. */
+const opener = (own, item, text) => button({ class: "quiet small", "aria-label": `${own.opened.has(item.id) ? "Show less" : text} of ${item.id}`, onclick: () => { if (!own.opened.delete(item.id)) own.opened.add(item.id); app.render(); } }, own.opened.has(item.id) ? "Show less" : text);
+
+/** Inputs in a line: each with its name, and cut where it is long; whole where a person asks for it. */
+function inline(own, item) {
+  const { inputs } = item;
+  if (own.opened.has(item.id)) return [json(inputs, `item-${item.key}`), opener(own, item)];
+  const isNamed = inputs !== null && typeof inputs === "object" && !Array.isArray(inputs);
+  const pairs = isNamed ? Object.entries(inputs) : [["", inputs]];
+  const most = isNamed ? TEXT_MAX / 2 : TEXT_MAX;
+  const texts = pairs.slice(0, PAIRS_MAX).map(([name, value]) => ({ name, value, text: shortText(value) }));
+  const rest = pairs.length - texts.length;
+  return [
+    h("span", { class: "pairs" }, texts.map(({ name, value, text }) => h("span", { key: name }, name ? dim(`${name} `) : null, h(value !== null && typeof value === "object" ? "code" : "span", { dir: "auto" }, text.slice(0, most), text.length > most ? "…" : "")))),
+    rest > 0 ? opener(own, item, `and ${number(rest)} more`) : texts.some(({ text }) => text.length > most) ? opener(own, item, "Show all") : null];
 }
 
 export function itemsCard(group, then) {
@@ -64,12 +83,14 @@ export function itemsCard(group, then) {
   const byId = new Map(members.map((item) => [item.id, item]));
   // What was decided meanwhile is selected no more.
   for (const id of [...own.selected.items.keys()]) if (byId.has(id)) own.selected.items.set(id, byId.get(id)); else own.selected.items.delete(id);
-  const shown = members.slice(0, Math.min(own.shown, ROWS_MAX));
-  const names = columnsOf(members);
+  own.hadSelection ||= own.selected.items.size > 0;
+  const listed = members.slice(0, ROWS_MAX), shown = listed.slice(0, own.shown);
+  const names = columnsOf(listed);
   const hasReasons = members.some((item) => item.step.reason);
   const mayDecide = can("approver");
-  const cut = (value) => { const text = shortText(value); return text.length > TEXT_MAX ? h("span", { title: text.slice(0, 2_000) }, `${text.slice(0, TEXT_MAX)}…`) : text || dim("–"); };
-  const heads = [mayDecide ? { text: "Selection", isHidden: true } : null, "Item", hasReasons ? "Asks" : null, ...(names ? names.map((name) => ({ text: name, num: members.every((item) => typeof item.inputs[name] === "number") })) : ["Inputs"])].filter(Boolean);
+  const isLong = (item) => Boolean(names?.some((name) => shortText(item.inputs[name]).length > TEXT_MAX));
+  const cut = (value, isOpen) => { const text = shortText(value); return text.length > TEXT_MAX && !isOpen ? `${text.slice(0, TEXT_MAX)}…` : text || dim("–"); };
+  const heads = [mayDecide ? { text: "Selection", isHidden: true } : null, "Item", hasReasons ? "Asks" : null, ...(names ? names.map((name) => ({ text: name, num: listed.every((item) => typeof item.inputs[name] === "number") })) : ["Inputs"])].filter(Boolean);
   const rest = members.length - shown.length;
   return h("li", { key: group.key, class: `card-item tone-${isSoon(group.due) ? "bad" : "person"}` },
     h("div", { class: "title-line" }, h("span", { class: "status tone-person" }, icon("awaiting_approval"), h("span", null, "Items")), h("a", { href: planLink(group.plan), class: "strong", dir: "auto" }, group.name), group.parent ? h("span", { class: "dim" }, "of ", h("a", { href: planLink(group.parent, `?step=${encodeURIComponent(group.map)}`), dir: "auto" }, group.parentName || group.parent)) : null, h("div", { class: "spring" }), deadline(group)),
@@ -77,8 +98,8 @@ export function itemsCard(group, then) {
     mayDecide ? bulkBar({ selected: own.selected, shown: shown.map((item) => [item.id, item]), buttons: null }) : null,
     table(`Items of ${group.map} in ${group.plan}`, heads, shown.map((item) => h("tr", { key: item.id },
       mayDecide ? h("td", { class: "select" }, selectBox(own.selected, item.id, item, item.id)) : null,
-      rowHead(label(item)), hasReasons ? h("td", { dir: "auto" }, item.step.reason || null) : null,
-      names ? names.map((name) => h("td", { dir: "auto", class: typeof item.inputs[name] === "number" ? "num" : "" }, cut(item.inputs[name]))) : cell(inline(item.inputs)))), { class: `item-table ${mayDecide ? "selectable" : ""}` }),
+      rowHead(label(item), isLong(item) ? opener(own, item, "Show all") : null), hasReasons ? h("td", { dir: "auto" }, item.step.reason || null) : null,
+      names ? names.map((name) => h("td", { dir: "auto", class: typeof item.inputs[name] === "number" ? "num" : "" }, cut(item.inputs[name], own.opened.has(item.id)))) : cell(inline(own, item)))), { class: `item-table ${mayDecide ? "selectable" : ""}` }),
     rest > 0 ? own.shown < ROWS_MAX ? button({ class: "small more", onclick: () => { own.shown = own.shown === ROWS ? 100 : ROWS_MAX; app.render(); } }, `Show more of ${plural(rest, "item")}`) : dim(`and ${number(rest)} more`) : null,
-    h("div", { class: "buttons" }, itemButtons(group, own.selected.list(), () => { own.selected.clear(); then(); })));
+    h("div", { class: "buttons" }, itemButtons(group, own.hadSelection ? own.selected.list() : null, () => { own.selected.clear(); then(); })));
 }

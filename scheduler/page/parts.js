@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { EVERY_NAMESPACE, get, isOutage, link, planPath, session } from "./api.js";
+import { onForget } from "./drafts.js";
 import { COUNTS, EXPLAINED, STATUSES } from "./vocabulary.js";
 import { bytes, capital, exact, parseTime, relative, shortTime, words } from "./format.js";
 
@@ -143,7 +144,7 @@ export function curl(method, path, body) {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const token = session.authentication && session.authentication !== "none" ? ` \\\n  -H "Authorization: Bearer $GOALMILL_TOKEN"` : "";
   const limit = isLimited() ? ` \\\n  -H 'Goalmill-Namespace: ${session.selected}'` : "";
-  const data = method === "GET" ? "" : ` \\\n  -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body === undefined ? {} : body))}`;
+  const data = method === "GET" || method === "DELETE" ? "" : ` \\\n  -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body === undefined ? {} : body))}`;
   return `curl -fsS${method === "GET" ? "" : ` -X ${method}`} ${quoted(location.origin + path)}${token}${limit}${data}`;
 }
 
@@ -196,6 +197,7 @@ function scalar(value, path, opened) {
 }
 
 const openedByName = new Map();
+onForget(() => openedByName.clear());
 
 /**
  * Any JSON as a tree of texts, with copy and download.
@@ -216,7 +218,8 @@ export function json(given, name, load) {
 }
 
 const sizes = new WeakMap();
-function jsonSize(value) {
+/** Characters of a value as JSON. */
+export function jsonSize(value) {
   if (value === null || typeof value !== "object") return JSON.stringify(value).length;
   if (!sizes.has(value)) sizes.set(value, JSON.stringify(value).length);
   return sizes.get(value);

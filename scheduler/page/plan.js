@@ -303,7 +303,7 @@ function why(context) {
     waits.length ? h("ul", { class: "deadlines" }, waits.slice(0, 5).map((one) => h("li", { key: one.key }, waits.length > 1 || one.members ? [one.members ? plural(one.members.length, "item") : one.id || one.kind, ": "] : null, deadline(one)))) : null,
     waits.length && !can("approver") ? dim("Deciding and answering need the role approver.") : null,
     view.proposal ? h("div", { class: "proposal" }, h("p", null, `Revision ${view.proposal.revision} (${words(view.proposal.strategy)}): ${view.proposal.summary}`), h("ul", null, view.proposal.changes.map((change) => h("li", null, change))), issues(view.proposal.widens)) : null,
-    groups.length && can("approver") ? [groups.map((group) => h("div", { key: group.key, class: "buttons" }, itemButtons(group, [], done), h("a", { class: "button", href: "#/approvals" }, "Choose items"))), bulkProgress()] : null,
+    groups.length && can("approver") ? [groups.map((group) => h("div", { key: group.key, class: "buttons" }, itemButtons(group, null, done), h("a", { class: "button", href: "#/approvals" }, "Choose items"))), bulkProgress()] : null,
     decisions.length || isReview ? h("div", { class: "buttons" }, actionButtons(decisions), isReview ? h("a", { class: "button", href: `#/approvals/${encodeURIComponent(own.id)}` }, "Review and edit") : null) : null,
     causes.length ? h("ul", { class: "causes" }, causes.slice(0, 4).map((cause) => h("li", { key: cause.step_id },
       button({ class: "link", onclick: () => context.select(cause.step_id) }, cause.step_id), " ", status(cause.status), " ",

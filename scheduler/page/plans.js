@@ -5,7 +5,7 @@ import { can, get, planPath, poll, post } from "./api.js";
 import { bulkBar, bulkButtons, bulkProgress, planLabel, planVerbs, selectBox, selection } from "./bulk.js";
 import { withoutAnswer, withoutDecision } from "./actions.js";
 import { app, button, cell, commands, curl, dim, empty, figure, icon, pageHead, planLink, problem, progress, rowHead, searchBox, skeleton, status, table, time, trouble, upToDate } from "./parts.js";
-import { duration, money, number, plural, quote, words } from "./format.js";
+import { duration, money, number, parseTime, plural, quote, relative, words } from "./format.js";
 import { isFinal } from "./replay.js";
 import { viewName, viewsLine } from "./views.js";
 import { PLAN_STATUSES } from "./vocabulary.js";
@@ -78,7 +78,9 @@ export function plansScreen(kept) {
   const read = () => { clearTimeout(own.typing); own.order = null; list.refresh(); app.render(); };
   const set = (changes) => { app.replace(changes); own.wanted = LIMIT; own.selected.items.clear(); read(); };
   const showInside = (id, count) => { own.insideWanted.set(id, count); list.refresh(); };
-  const toggle = (id) => { if (!own.opened.delete(id)) own.opened.add(id); list.refresh(); app.render(); };
+  // What is not shown any more is not selected.
+  const drop = (id) => { for (const plan of list.value?.inside[id]?.items || []) { own.selected.items.delete(plan.plan_id); drop(plan.plan_id); } };
+  const toggle = (id) => { if (own.opened.delete(id)) drop(id); else own.opened.add(id); list.refresh(); app.render(); };
   const selectAll = async () => {
     const asKey = key();
     own.isReading = true;
@@ -272,7 +274,7 @@ async function readWaiting(plan) {
   // Items of a map say which plan they are of.
   const isMap = view.parent && items.some((item) => item.kind === "step");
   const parentName = isMap ? await get(`${planPath(view.parent)}?steps_limit=0`).then((one) => one.name, () => "") : "";
-  return isMap ? items.map((item) => ({ ...item, parent: view.parent, parentName })) : items;
+  return isMap ? items.map((item) => ({ ...item, parentName })) : items;
 }
 
 /** Inputs as they would be sent: what only names an output is that output, if it is there and not stored apart. */
@@ -289,7 +291,7 @@ export function waitingItems(view, definitions = []) {
   const { decision } = view;
   const definitionOf = new Map(definitions.map((step) => [step.id, step]));
   const inputsOf = (step) => filledIn(definitionOf.get(step.id)?.inputs, view);
-  const item = (kind, what, due, otherwise, more) => ({ key: `${view.plan_id}/${kind}/${more?.id || ""}`, plan: view.plan_id, name: view.name, kind, what, due, otherwise, since: view.updated_at, ...more });
+  const item = (kind, what, due, otherwise, more) => ({ key: `${view.plan_id}/${kind}/${more?.id || ""}`, plan: view.plan_id, name: view.name, kind, what, due, otherwise, since: view.updated_at, parent: view.parent, ...more });
   const items = [];
   if (decision && view.proposal) items.push(item("revision", `Revision ${view.proposal.revision}: ${view.proposal.summary || plural(view.proposal.changes.length, "change")}`, decision.due_at, withoutDecision(decision, "revision")));
   else if (decision?.failed_step) items.push(item("failure", `${decision.failed_step} has failed: go on without it?`, decision.due_at, withoutDecision(decision, "failure")));
@@ -303,17 +305,18 @@ export function waitingItems(view, definitions = []) {
   return items;
 }
 
-/** The step around the items, of the id `step:7`. */
-const mapOf = (id) => /^(.+):\d+$/.exec(id)?.[1];
+/** The map of an item: its plan is inside another and has the name of the map, and its id is `map:7`. */
+const mapOf = ({ id, name, parent }) => (parent && id.startsWith(`${name}:`) && /^\d+$/.test(id.slice(name.length + 1)) ? name : "");
 
 /** Decisions on items of the same map become one, with `members`, at the place of the first. */
 export function groupItems(items) {
   const groups = new Map();
   const all = [];
   for (const item of items) {
-    const map = item.kind === "step" && mapOf(item.id);
+    const map = item.kind === "step" && mapOf(item);
     if (!map) { all.push(item); continue; }
-    const key = `${item.plan}/items/${map}`;
+    // Items are copies of one step.
+    const key = `${item.plan}/items/${map}/${item.step.agent_type}/${item.step.description}`;
     const known = groups.get(key);
     if (known) { known.members.push(item); continue; }
     const group = { ...item, key, kind: "items", map, members: [item] };
@@ -329,7 +332,14 @@ export const countDecisions = (items) => items.reduce((sum, item) => sum + (item
 
 const SOON_MS = 600_000;
 /** Whether a deadline is so near that it is marked. */
-export const isSoon = (due) => Date.parse(due) - app.now < SOON_MS;
+export const isSoon = (due) => parseTime(due) - app.now < SOON_MS;
 
-/** `in 2 h, without a decision: the plan is rejected`: the deadline, and what happens then. */
-export const deadline = ({ due, otherwise, since, question }) => (Number.isFinite(Date.parse(due)) ? h("span", { class: isSoon(due) ? "soon" : "dim" }, isSoon(due) ? h("strong", null, "Last ten minutes: ") : null, time(due), `, without ${question ? "an answer" : "a decision"}: ${otherwise}`) : dim("no time limit; waits since ", time(since)));
+/** `in 2 h, without a decision: the plan is rejected`: the deadline, and what happens then; of a group over all its members. */
+export function deadline({ due, otherwise, since, question, members }) {
+  const dues = (members || [{ due }]).map((one) => parseTime(one.due)).filter(Number.isFinite).sort((a, b) => a - b);
+  const first = dues[0], last = dues[dues.length - 1];
+  if (first === undefined) return dim("no time limit; waits since ", time(since));
+  const then = members ? [...new Set(members.map((one) => one.otherwise))].slice(0, 3).join(", or ") : otherwise;
+  const isRange = relative(first, app.now) !== relative(last, app.now);
+  return h("span", { class: isSoon(first) ? "soon" : "dim" }, isSoon(first) ? h("strong", null, "Last ten minutes: ") : null, isRange ? "from " : "", time(first), isRange ? [" to ", time(last)] : null, `, without ${question ? "an answer" : "a decision"}: ${then}`);
+}

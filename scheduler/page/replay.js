@@ -56,6 +56,7 @@ function setStatus(step, status, ms) {
   else closeWait(step, ms);
   step.status = status;
   step.since = ms;
+  if (isFinal(status) || status === "pending") endWaiting(step);
   if (isFinal(status)) step.finishedMs = ms;
 }
 
@@ -65,6 +66,11 @@ function closeWait(step, ms) {
 }
 
 const lastAttempt = (step) => step.attempts[step.attempts.length - 1];
+
+/** The call that waited does so no more. */
+function endWaiting(step) {
+  if (lastAttempt(step)) lastAttempt(step).waiting = null;
+}
 
 /** What a recorded call took. */
 function callUsage(call) {
@@ -79,6 +85,7 @@ function addCall(step, event, call) {
   attempt.calls.push({ ...call, seq: event.seq });
   attempt.waiting = null;
   attempt.message = "";
+  step.message = "";
 }
 
 function endAttempt(step, outcome, ms, data) {
@@ -137,10 +144,17 @@ function applyStep(state, event, data, ms) {
       step.reason = "";
       addCall(step, event, data.call);
       break;
-    case "calls_discarded": for (const attempt of step.attempts) if (attempt.round === step.round) attempt.calls = attempt.calls.map((call) => (call.n >= data.from ? { ...call, isVoid: true } : call)); break;
+    case "calls_discarded": {
+      const drop = (calls) => calls.map((call) => (call.n >= data.from ? { ...call, isVoid: true } : call));
+      if (!step.round) step.kept = drop(step.kept);
+      for (const attempt of step.attempts) if (attempt.round === step.round) attempt.calls = drop(attempt.calls);
+      break;
+    }
     case "step_question_answered": step.question = null; break;
     case "step_queued":
       step.progress = null;
+      step.message = "";
+      endWaiting(step);
       step.attempts.push({ number: event.attempt, queuedMs: ms, startMs: NaN, endMs: NaN, outcome: "", agentType: data.agent_type, action: data.action, inputs: data.inputs, inputsBytes: data.inputs_bytes, worker: "", failure: null, cost: 0, tokens: 0, calls: [], message: "", waiting: null, round: step.round });
       break;
     case "step_started": {
@@ -155,7 +169,7 @@ function applyStep(state, event, data, ms) {
       addCall(step, event, data);
       break;
     }
-    case "step_progress": 
+    case "step_progress":
       step.progress = data.progress;
       step.message = data.message || step.message;
       if (lastAttempt(step)) lastAttempt(step).message = step.message;

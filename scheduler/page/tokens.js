@@ -1,10 +1,11 @@
 // Tokens: who may use the API, without the secrets; a new one is shown once.
 
 import { h } from "./dom.js";
-import { can, EVERY_NAMESPACE, get, post, remove, session } from "./api.js";
+import { canShared, EVERY_NAMESPACE, poll, post, remove, session } from "./api.js";
 import { ask } from "./actions.js";
+import { onForget } from "./drafts.js";
 import { app, button, cell, commands, copyButton, curl, dim, empty, figure, forbidden, pageHead, rowHead, searchBox, skeleton, table, time, trouble } from "./parts.js";
-import { parseTime, plural, quote } from "./format.js";
+import { number, parseTime, plural, quote } from "./format.js";
 
 const ROLES = ["viewer", "submitter", "approver", "operator", "admin", "scaler"];
 const TIMES = [["30 days", 30], ["1 day", 1], ["90 days", 90], ["1 year", 365], ["no end", 0]];
@@ -12,34 +13,33 @@ const DAY_MS = 86_400_000;
 const POLL_MS = 15_000;
 const ROWS_MAX = 500;
 
-/** Whether the person may see tokens. */
-export const mayManage = () => can("admin");
+/** The new token, until a person has it or leaves the screen; it outlasts a switch of times or namespace. */
+let newToken = null;
+onForget(() => { newToken = null; });
+
+/** Whether the person may see tokens, which are those of all namespaces. */
+export const mayManage = () => canShared("admin");
 
 export function tokensScreen() {
-  const own = { items: null, refusal: null, made: null, isClosed: false };
-  const read = async () => {
-    try { Object.assign(own, { items: (await get("/v1/tokens")).items, refusal: null }); } catch (refusal) { own.refusal = refusal; }
-    if (!own.isClosed) app.render();
-  };
-  if (mayManage()) read();
-  const timer = setInterval(() => { if (!document.hidden && mayManage() && session.state === "in" && own.refusal?.status !== 403) read(); }, POLL_MS);
+  const list = mayManage() ? poll("/v1/tokens", POLL_MS, () => app.render()) : null;
   return {
     title: () => "Tokens",
-    close: () => { own.isClosed = true; own.made = null; clearInterval(timer); },
-    view: () => [pageHead("Tokens", mayManage() ? button({ class: "primary", onclick: () => ask(creation((made) => { own.made = made; read(); })) }, "New token …") : null),
-      mayManage() ? [made(own), trouble(own.refusal, read), own.items ? list(own.items, read) : own.refusal ? null : skeleton(5)] : forbidden("it needs the role `admin`")],
+    close: () => { list?.close(); if (app.route.path[0] !== "tokens") newToken = null; },
+    view: () => [pageHead("Tokens", list ? button({ class: "primary", onclick: () => ask(creation((made) => { newToken = made; list.refresh(); app.render(); })) }, "New token …") : null),
+      list ? [newTokenPart(), trouble(list.refusal, list.refresh), list.value ? tokenTable(list.value.items, list.refresh) : list.refusal ? null : skeleton(5)] : forbidden("it needs the role `admin` for all namespaces")],
   };
 }
 
 /** The text of a new token: it is stored nowhere. */
-function made(own) {
-  if (!own.made) return null;
-  return h("section", { class: "notice warn", role: "status", "aria-label": "The new token" },
-    h("p", null, h("strong", null, `The token of ${own.made.actor} is shown this once.`), " Keep it where only its owner reads it."), h("pre", { class: "token", tabindex: "0" }, own.made.token),
-    h("div", { class: "buttons" }, copyButton(own.made.token, "Copy the token"), button({ onclick: () => { own.made = null; app.render(); } }, "I have it")));
+function newTokenPart() {
+  if (!newToken) return null;
+  const { actor, token } = newToken;
+  return h("section", { class: "notice warn", "aria-label": "The new token" },
+    h("p", null, h("strong", { role: "status" }, `The token of ${actor} is shown this once.`), " Keep it where only its owner reads it. It stays here until you press I have it, leave this screen or load the page again."), h("pre", { class: "token", tabindex: "0" }, token),
+    h("div", { class: "buttons" }, copyButton(token, "Copy the token"), button({ onclick: () => { newToken = null; app.render(); } }, "I have it")));
 }
 
-function list(items, then) {
+function tokenTable(items, then) {
   if (!items.length) return empty("No token yet", session.authentication === "none" ? "This API asks nobody for a token: everyone who reaches it may do everything." : "People and programs sign in with tokens.", commands("goalmill token create ann --role viewer", curl("POST", "/v1/tokens", { actor: "ann", roles: ["viewer"] })));
   const text = (app.route.params.get("q") || "").trim().toLowerCase();
   const found = items.filter((one) => !text || `${one.actor} ${one.id} ${one.namespace} ${one.roles.join(" ")}`.toLowerCase().includes(text));
@@ -50,14 +50,17 @@ function list(items, then) {
       cell(one.roles.map((role) => h("span", { key: role, class: "tag" }, role))), cell(one.namespace === EVERY_NAMESPACE ? "all" : one.namespace),
       figure(time(one.created_at)), figure(one.last_used_at ? time(one.last_used_at) : dim("never")),
       figure(one.expires_at ? (parseTime(one.expires_at) < app.now ? h("span", { class: "failure" }, "expired ", time(one.expires_at)) : time(one.expires_at)) : dim("no end")),
-      cell(button({ class: "danger-quiet small", "aria-label": `Revoke the token of ${one.actor} …`, onclick: () => ask(revocation(one, then)) }, "Revoke …"))))) : empty("Nothing matches"),
+      cell(button({ class: "danger-quiet small", "aria-label": `Revoke the token of ${one.actor}, ${one.id} …`, onclick: () => ask(revocation(one, then)) }, "Revoke …"))))) : empty("Nothing matches"),
+    found.length > ROWS_MAX ? dim(`and ${number(found.length - ROWS_MAX)} more: search for them`) : null,
     commands("goalmill token list", curl("GET", "/v1/tokens"))];
 }
 
+const tokenPath = (token) => `/v1/tokens/${encodeURIComponent(token.id)}`;
+
 const revocation = (token, then) => ({
-  title: "Revoke the token", verb: "Revoke", isDangerous: true, then, request: () => ({ path: "" }),
-  text: `From the next request on, nobody gets in with the token of ${token.actor}.`, cli: () => `goalmill token revoke ${token.id}`,
-  perform: () => remove(`/v1/tokens/${encodeURIComponent(token.id)}`),
+  title: "Revoke the token", verb: "Revoke", isDangerous: true, then, request: () => ({ method: "DELETE", path: tokenPath(token) }),
+  text: `From the next request on, nobody gets in with the token ${token.id} of ${token.actor}, which has the ${token.roles.length === 1 ? "role" : "roles"} ${token.roles.join(", ")}.`, cli: () => `goalmill token revoke ${token.id}`,
+  perform: () => remove(tokenPath(token)),
 });
 
 /** A form with a field for each part of a token. */

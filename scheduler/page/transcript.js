@@ -1,11 +1,12 @@
 // The transcript of a step: its attempts and iterations, and in each what it asked models and tools and what they gave.
 
 import { h } from "./dom.js";
-import { get, planPath } from "./api.js";
-import { app, button, copyButton, dim, download, icon, json, planLink, problem, prose, status } from "./parts.js";
+import { get, planPath, Refusal } from "./api.js";
+import { onForget } from "./drafts.js";
+import { app, button, copyButton, dim, download, icon, json, jsonSize, planLink, problem, prose, status } from "./parts.js";
 import { bytes, clockTime, duration, exact, money, number, plural, words } from "./format.js";
 import { isFinal, outcomeOf } from "./replay.js";
-import { conversation, FINAL_ANSWER, isModel, resultOf, toolName } from "./replies.js";
+import { callKey, conversation, FINAL_ANSWER, isModel, parsed, resultOf, toolName } from "./replies.js";
 
 /** Calls of an attempt that are shown at first: the last ones. */
 const CALLS_SHOWN = 40;
@@ -17,6 +18,10 @@ const WRITES = /^turn (\d+): the model writes: /;
 
 /** What is opened, loaded and shown of the steps that were looked at. */
 const known = new Map();
+/** The JSON of the texts that are shown, by the name of their place. */
+const texts = new Map();
+const TEXTS_MAX = 50;
+onForget(() => { known.clear(); texts.clear(); });
 
 function memory(plan, step) {
   const key = `${plan} ${step}`;
@@ -48,31 +53,37 @@ export function transcript({ plan, step, now }) {
 
 const tokensOf = (call) => (call.usage?.prompt_tokens || 0) + (call.usage?.completion_tokens || 0);
 
+/** An attempt goes on with the calls of those before it, unless they began anew. */
+function callsBefore(step, at) {
+  const { round } = step.attempts[at];
+  return [...(round ? [] : step.kept), ...step.attempts.slice(0, at).filter((other) => other.round === round).flatMap((other) => other.calls)];
+}
+
 function attempt(own, one, at) {
   const { step, now } = own;
   const begun = Number.isFinite(one.startMs) ? one.startMs : Number.isFinite(one.endMs) ? one.endMs : now;
   const ran = Number.isFinite(one.startMs) ? (Number.isFinite(one.endMs) ? one.endMs : now) - one.startMs : NaN;
   const isOpen = !Number.isFinite(one.endMs) && !isFinal(step.status);
-  // An attempt goes on with the calls of those before it, unless they began anew.
   const others = step.attempts.slice(0, at);
-  const before = [...(one.round ? [] : step.kept), ...others.filter((other) => other.round === one.round).flatMap((other) => other.calls)];
+  const before = callsBefore(step, at), count = before.filter((call) => !call.isVoid).length;
   const tries = others.filter((other) => other.round === one.round).length + 1;
   const name = step.definition.repeat ? `Iteration ${one.iteration || Math.max(0, ...others.map((other) => other.iteration || 0)) + 1}` : `Attempt ${one.number}`;
   return h("li", { key: one.queuedMs, class: "round" },
     h("div", { class: "title-line" }, h("strong", { class: "num" }, name), status(outcomeOf(one, step)), step.definition.repeat && tries > 1 ? h("span", { class: "tag" }, `attempt ${tries}`) : null, h("span", { class: "num" }, duration(ran))),
     h("div", { class: "dim" }, h("span", { title: exact(one.queuedMs) }, `from ${clockTime(one.queuedMs)}`), `, ${duration(Math.max(0, begun - one.queuedMs))} in the queue`, one.worker ? `, on ${one.worker}` : "", one.agentType && one.agentType !== step.definition.agent_type ? ` as ${one.agentType}` : "", one.cost ? `, ${money(one.cost)}` : "", one.tokens ? `, ${number(one.tokens)} tokens` : ""),
-    before.length && one.calls.length ? h("div", { class: "dim" }, `It has the ${plural(before.filter((call) => !call.isVoid).length, "call")} before, and does not make them again.`) : null,
+    count && one.calls.length ? h("div", { class: "dim" }, `It has the ${plural(count, "call")} before, and does not make them again.`) : null,
     one.calls.length ? rows(own, one.calls, [...before, ...one.calls], one, `a${at}`) : null,
     one.waiting ? waitingRow(one.waiting) : isOpen && own.step.status === "running" && (one.calls.length || one.message) ? runningRow(one) : null,
     one.failure ? h("div", { class: "failure" }, h("code", { class: "code" }, one.failure.code), " ", one.failure.message) : null,
     one.outputs === undefined ? null : fold(own.memo, `out-${at}`, "", `Outputs of iteration ${one.iteration}`, () => tree(one.outputs, `${own.base}-iteration-${one.iteration}`)));
 }
 
+/** What is read of each call: of those that were dropped apart from the others. */
+const rowsByCall = (all, wholes) => new Map([false, true].flatMap((isVoid) => conversation(all.filter((call) => Boolean(call.isVoid) === isVoid), wholes)).map((row) => [row.call, row]));
+
 function rows(own, calls, all, one, place) {
   const { memo } = own;
-  const read = new Map(conversation(all.filter((call) => !call.isVoid), memo.wholes).map((row) => [row.call, row]));
-  const voided = conversation(calls.filter((call) => call.isVoid), memo.wholes);
-  for (const row of voided) read.set(row.call, row);
+  const read = rowsByCall(all, memo.wholes);
   const first = memo.all.has(place) ? 0 : Math.max(0, calls.length - CALLS_SHOWN);
   return [
     first ? button({ class: "quiet small", onclick: () => { memo.all.add(place); app.render(); } }, `Show ${plural(first, "earlier call")}`) : null,
@@ -86,12 +97,19 @@ function callRow(own, row, earlier, one) {
   const sums = [tokensOf(call) ? `${number(tokensOf(call))} tokens` : "", call.cost ? money(call.cost) : "", took].filter(Boolean).join(" · ");
   const { text, isBad } = gist(row);
   const name = isOfModel ? "Model" : toolName(call);
-  return h("li", { key: call.seq * 1000 + call.n, class: `call ${call.isVoid ? "void" : ""}` }, fold(own.memo, `c${call.seq}-${call.n}`, "", [
+  return h("li", { key: callKey(call), class: `call ${call.isVoid ? "void" : ""}` }, fold(own.memo, `c${callKey(call)}`, "", [
     h("span", { class: "call-head" }, h("span", { class: "num dim" }, call.n), icon(isOfModel ? "model" : call.name.startsWith("approve ") ? "awaiting_approval" : "tool"), h("strong", null, name), reply?.model ? h("span", { class: "tag" }, reply.model) : null, call.name.startsWith("approve ") ? h("span", { class: "tag" }, "decision") : null, call.isVoid ? h("span", { class: "tag" }, "dropped") : null, h("span", { class: "call-sums num dim" }, sums)),
     h("span", { class: `call-gist cut ${isBad ? "failure" : "dim"}`, dir: "auto" }, text)], () => callBody(own, row, earlier, one)));
 }
 
-const oneLine = (value) => (typeof value === "string" ? value : JSON.stringify(value) ?? "").replace(/\s+/g, " ").slice(0, GIST_MAX);
+const lines = new WeakMap();
+
+/** The begin of a text, or of a value as JSON, in a line. */
+function oneLine(value) {
+  if (value === null || typeof value !== "object") return (value === undefined ? "" : String(value)).slice(0, 4 * GIST_MAX).replace(/\s+/g, " ").slice(0, GIST_MAX);
+  if (!lines.has(value)) lines.set(value, oneLine(JSON.stringify(value)));
+  return lines.get(value);
+}
 
 /** What a call came to, in a line. */
 function gist({ call, reply, outcome, asked }) {
@@ -100,44 +118,44 @@ function gist({ call, reply, outcome, asked }) {
   if (reply) {
     const answer = reply.calls.find((one) => one.name === FINAL_ANSWER);
     const calls = reply.calls.filter((one) => one.name !== FINAL_ANSWER).map((one) => `${one.name}(${oneLine(one.arguments)})`);
-    return { text: oneLine([reply.text, answer ? `answers ${oneLine(answer.arguments)}` : "", calls.length ? `calls ${calls.join(", ")}` : ""].filter(Boolean).join(" – ")) || "an empty reply" };
+    return { text: oneLine([oneLine(reply.text), answer ? `answers ${oneLine(answer.arguments)}` : "", calls.length ? `calls ${calls.join(", ")}` : ""].filter(Boolean).join(" – ")) || "an empty reply" };
   }
   const { value, error } = resultOf(outcome);
   const given = asked && Object.keys(asked.arguments || {}).length ? `${oneLine(asked.arguments).slice(0, 80)} → ` : "";
-  return { text: `${given}${error || (value === undefined ? "nothing" : oneLine(value))}`, isBad: Boolean(error) };
+  return { text: `${given}${oneLine(error) || (value === undefined ? "nothing" : oneLine(value))}`, isBad: Boolean(error) };
 }
 
 const part = (name, ...content) => h("div", { class: "call-part" }, h("div", { class: "label" }, name), ...content);
 
 /** JSON as a tree; a short one as a line. */
 function tree(value, name) {
-  const text = JSON.stringify(value);
-  return text.length > LINE_MAX ? json(value, name) : h("pre", { class: "line", dir: "auto" }, text);
+  return jsonSize(value) > LINE_MAX ? json(value, name) : h("pre", { class: "line", dir: "auto" }, JSON.stringify(value));
 }
 
 /** A text as it is; JSON as a tree. */
 function said(text, name) {
-  try {
-    const value = JSON.parse(text);
-    if (value !== null && typeof value === "object") return tree(value, name);
-  } catch { /* it is prose */ }
+  if (texts.get(name)?.text !== text) texts.set(name, { text, value: /^\s*[[{]/.test(text) ? parsed(text) : text });
+  const { value } = texts.get(name);
+  if (texts.size > TEXTS_MAX) texts.delete(texts.keys().next().value);
+  if (typeof value === "object") return tree(value, name);
   return [h("pre", { class: "said", dir: "auto", tabindex: "0" }, text), text.length > 300 ? copyButton(text) : null];
 }
 
 function callBody(own, row, earlier, one) {
-  const { call, reply, outcome, asked } = row;
-  const name = `${own.base}-call-${call.seq}-${call.n}`;
+  const { call, reply, outcome, asked, fitting } = row;
+  const name = `${own.base}-call-${callKey(call)}`;
   const isOfModel = Boolean(reply) || isModel(call);
   const { value, error, cutAt } = reply ? { value: undefined, error: "", cutAt: 0 } : resultOf(outcome);
   const inner = outcome && typeof outcome === "object" && typeof outcome.plan === "string" && outcome.status ? outcome.plan : "";
   return h("div", { class: "call-body" },
-    isOfModel ? fold(own.memo, `p${call.seq}-${call.n}`, "prompt", "Prompt", () => prompt(own, earlier, one, name, reply)) : null,
-    isOfModel ? null : part("Arguments", asked ? tree(asked.arguments ?? null, `${name}-arguments`) : h("p", { class: "dim" }, "The log has only their digest", call.inputs ? [": ", h("code", null, call.inputs.slice(0, 16)), "…"] : "", ".")),
+    isOfModel ? fold(own.memo, `p${callKey(call)}`, "prompt", "Prompt", () => prompt(own, earlier, one, name, reply)) : null,
+    isOfModel ? null : part("Arguments", asked ? tree(asked.arguments ?? null, `${name}-arguments`) : h("p", { class: "dim" }, fitting > 1 ? `They are those of one of ${number(fitting)} calls that replies ask for; the log has only their digest` : "The log has only their digest", call.inputs ? [": ", h("code", null, call.inputs.slice(0, 16)), "…"] : "", ".")),
     isStored(outcome) ? part(isOfModel ? "Reply" : "Result", stored(own, call, outcome)) : null,
     reply?.thoughts ? part("Thoughts", said(reply.thoughts, `${name}-thoughts`)) : null,
     reply?.text ? part("Reply", said(reply.text, `${name}-reply`)) : null,
     reply?.isCut ? h("p", { class: "dim" }, "The reply was cut at its token limit.") : null,
     (reply?.calls || []).map((one, at) => part(one.name === FINAL_ANSWER ? "Answer" : ["Calls ", h("code", null, one.name)], tree(one.arguments ?? null, `${name}-asked-${at}`))),
+    reply?.further ? dim(`and ${plural(reply.further, "more call")}`) : null,
     call.error ? part("Error", h("p", { class: "failure" }, h("code", { class: "code" }, call.error.code), " ", call.error.message)) : null,
     inner ? part("Plan", h("a", { href: planLink(inner) }, inner), " ", status(outcome.status)) : null,
     error ? part("Error", h("pre", { class: "said failure", tabindex: "0" }, error)) : null,
@@ -150,17 +168,17 @@ const isStored = (outcome) => Boolean(outcome && typeof outcome === "object" && 
 /** What is stored apart is read when somebody wants to see it. */
 function stored(own, call, outcome) {
   const { loading, wholes } = own.memo;
-  const state = loading.get(call.seq) || {};
+  const key = callKey(call), state = loading.get(key) || {};
   const load = async () => {
-    loading.set(call.seq, { isLoading: true });
+    loading.set(key, { isLoading: true });
     app.render();
     try {
       const page = await get(`${planPath(own.plan)}/events?after=${call.seq - 1}&limit=1&whole=true`);
       const { type, data } = page.items.find((event) => event.seq === call.seq) || {};
       const whole = type === "step_resumed" ? data.call.outcome : type === "call_recorded" ? data.outcome : data?.fork?.calls?.[own.step.id]?.find((one) => one.n === call.n)?.outcome;
-      loading.delete(call.seq);
-      if (whole === undefined || isStored(whole)) loading.set(call.seq, { refusal: { status: 404, title: "It is gone", message: "its payload has expired, or is over 16 MiB" } }); else wholes.set(call.seq, whole);
-    } catch (refusal) { loading.set(call.seq, { refusal }); }
+      loading.delete(key);
+      if (whole === undefined || isStored(whole)) loading.set(key, { refusal: new Refusal(404, { title: "It is gone", detail: "its payload has expired, or is over 16 MiB" }) }); else wholes.set(key, whole);
+    } catch (refusal) { loading.set(key, { refusal }); }
     app.render();
   };
   return [dim(`${bytes(outcome.bytes)}, stored apart `), button({ class: "quiet small", disabled: state.isLoading, onclick: load }, state.isLoading ? "Loading …" : `Load ${bytes(outcome.bytes)}`), state.refusal ? problem(state.refusal) : null];
@@ -181,14 +199,13 @@ function prompt(own, earlier, one, name, reply) {
 const message = (who, ...content) => h("div", { class: "message" }, h("div", { class: "label" }, who), ...content);
 
 function earlierMessage({ call, reply, outcome }, name) {
-  if (reply) return message("Model", reply.text ? said(reply.text, `${name}-m`) : null, reply.calls.map((one) => h("div", null, "calls ", h("code", null, one.name), " ", h("code", { class: "dim" }, oneLine(one.arguments)))));
+  if (reply) return message("Model", reply.text ? said(reply.text, `${name}-m`) : null, reply.calls.map((one) => h("div", null, "calls ", h("code", null, one.name), " ", h("code", { class: "dim" }, oneLine(one.arguments)))), reply.further ? dim(`and ${plural(reply.further, "more call")}`) : null);
   const { value, error } = resultOf(outcome);
   return message(["Result of ", h("code", null, toolName(call))], isStored(outcome) ? dim(`${bytes(outcome.bytes)}, stored apart: load it at call ${call.n}`) : error ? h("pre", { class: "said failure", tabindex: "0" }, error) : typeof value === "string" ? said(value, `${name}-m`) : tree(value ?? null, `${name}-m`));
 }
 
 /** What a step says of itself, without the text that its model writes. */
 export const shortMessage = (message) => (WRITES.test(message) ? `${message.split(" writes: ")[0]} writes` : message);
-
 
 /** What is being done now, with the text that a model writes as far as it came. */
 function runningRow(one) {
@@ -202,8 +219,8 @@ const waitingRow = ({ name, wait }) => h("div", { class: "call running" }, h("di
 
 /** Saves the transcript as JSON, as far as it is loaded. */
 function save({ plan, step, memo }) {
-  const calls = (list) => conversation(list, memo.wholes).map(({ call, outcome, reply, asked }) => ({ n: call.n, name: call.name, model: reply?.model || undefined, arguments: asked?.arguments, outcome, error: call.error, cost: call.cost, usage: call.usage, started_ms: call.started_ms, finished_ms: call.finished_ms, dropped: call.isVoid }));
-  const value = { plan_id: plan, step_id: step.id, description: step.definition.description, kept: calls(step.kept), attempts: step.attempts.map((one) => ({ attempt: one.number, iteration: one.iteration, inputs: one.inputs, calls: calls(one.calls), outputs: one.outputs, failure: one.failure || undefined })), outputs: step.outputs };
+  const calls = (before, list) => { const read = rowsByCall([...before, ...list], memo.wholes); return list.map((call) => read.get(call)).map(({ call, outcome, reply, asked }) => ({ n: call.n, name: call.name, model: reply?.model || undefined, arguments: asked?.arguments, outcome, error: call.error, cost: call.cost, usage: call.usage, started_ms: call.started_ms, finished_ms: call.finished_ms, dropped: call.isVoid })); };
+  const value = { plan_id: plan, step_id: step.id, description: step.definition.description, kept: calls([], step.kept), attempts: step.attempts.map((one, at) => ({ attempt: one.number, iteration: one.iteration, inputs: one.inputs, calls: calls(callsBefore(step, at), one.calls), outputs: one.outputs, failure: one.failure || undefined })), outputs: step.outputs };
   download(`${plan}-${step.id}-transcript.json`.replace(/[^A-Za-z0-9_.-]+/g, "-"), JSON.stringify(value, null, 2));
 }
 

@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { get, planPath, poll } from "./api.js";
+import { onForget } from "./drafts.js";
 import { app, cell, dim, empty, facts, figure, planLink, rowHead, skeleton, status, table, time, tone, trouble } from "./parts.js";
 import { duration, exact, money, number, parseTime, percent, plural, words } from "./format.js";
 import { readPlans } from "./plans.js";
@@ -16,6 +17,7 @@ const ORIGINS_MAX = 1_000;
 
 /** From which version plans began: that never changes. */
 const origins = new Map();
+onForget(() => origins.clear());
 
 async function readOrigin(plan) {
   if (!origins.has(plan)) {

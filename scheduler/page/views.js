@@ -69,8 +69,12 @@ function naming(title, name, save) {
 
 const put = (name, query) => write((own) => { const known = own.findIndex((one) => one.name === name); const view = { owner: owner(), name, query }; return known < 0 ? [...own, view] : own.with(known, view); });
 
+function refuseKnown(name) {
+  if (views().some((one) => one.name === name)) throw refused(`There is a view ${name} already.`);
+}
+
 function rename(from, to, query) {
-  if (from !== to && views().some((one) => one.name === to)) throw refused(`There is a view ${to} already.`);
+  if (from !== to) refuseKnown(to);
   write((own) => own.map((one) => (one.name === from ? { owner: owner(), name: to, query } : one)));
 }
 
@@ -91,7 +95,7 @@ export function viewsLine() {
     list.length ? h("ul", null, h("li", { key: "" }, h("a", { class: "view", href: "#/plans", "aria-current": !name && !hasFilter(params) ? "true" : undefined }, "All plans")),
       list.map((view) => h("li", { key: view.name }, h("a", { class: "view", dir: "auto", href: addressOf(view), "aria-current": view === current ? "true" : undefined }, view.name, view === current && isChanged ? " (changed)" : "")))) : null,
     isForeign ? h("span", { class: "dim" }, "The view ", h("strong", { dir: "auto" }, name), " of this address is not saved here.") : null,
-    hasFilter(params) && (!current || isChanged) ? button({ class: "small", onclick: () => ask(naming("Save a view", isForeign ? name : "", (wanted) => put(wanted, query))) }, isChanged ? "Save as another …" : "Save as a view …") : null,
-    isChanged ? button({ class: "small", onclick: () => { put(name, query); app.announce(`The view ${name} has these filters now`); } }, "Update the view") : null,
+    hasFilter(params) && (!current || isChanged) ? button({ class: "small", onclick: () => ask(naming("Save a view", isForeign ? name : "", (wanted) => { refuseKnown(wanted); put(wanted, query); })) }, isChanged ? "Save as another …" : "Save as a view …") : null,
+    isChanged ? button({ class: "small", onclick: () => { try { put(name, query); app.announce(`The view ${name} has these filters now`); } catch (refusal) { app.announce(refusal.message); } } }, "Update the view") : null,
     current ? [button({ class: "quiet small", onclick: () => copy(new URL(addressOf({ name, query }), location.href).href) }, icon("link"), "Copy link"), button({ class: "quiet small", onclick: () => ask(naming("Rename the view", name, (wanted) => rename(name, wanted, current.query))) }, "Rename …"), button({ class: "quiet small", onclick: () => ask(remove(name)) }, "Delete …")] : null);
 }

@@ -66,6 +66,10 @@ async function decided(given) {
       await check(own, `items-${width}-${theme}`);
     }
   }
+  const nested = card(page, "Pay with details").locator("tbody tr").first();
+  expect(!(await nested.innerText()).includes("x".repeat(200)), "long inputs are cut");
+  await nested.getByRole("button", { name: "Show all" }).click();
+  await nested.getByText("x".repeat(300)).waitFor();
   // Some, by the keyboard.
   for (const id of ["pay:0", "pay:3"]) { await flat.getByLabel(`Select ${id}`, { exact: true }).focus(); await page.keyboard.press("Space"); }
   await flat.getByRole("button", { name: "Approve 2 …" }).focus();
@@ -75,23 +79,33 @@ async function decided(given) {
   await until("the two have run", async () => { const found = await statuses(); return found["pay:0"] === "completed" && found["pay:3"] === "completed"; });
   expect(Object.values(await statuses()).filter((one) => one === "awaiting_approval").length === ITEMS - 2, "the others wait");
   await flat.getByText(`${ITEMS - 2} items of pay`).waitFor();
+  // What is decided elsewhere leaves the selection, and no button becomes another.
+  await flat.getByLabel("Select pay:5", { exact: true }).check();
+  await flat.getByRole("button", { name: "Approve 1 …" }).waitFor();
+  await goalmill.call("POST", `/v1/plans/${inner}/steps/pay:5:approve`, {});
+  await flat.getByRole("button", { name: "Approve 0 …" }).waitFor();
+  expect(await flat.getByRole("button", { name: "Approve 0 …" }).isDisabled(), "nothing is left to approve");
+  await flat.getByRole("button", { name: `Approve all ${ITEMS - 3} …` }).waitFor();
   await flat.getByLabel("Select pay:7", { exact: true }).check();
   await flat.getByRole("button", { name: "Reject 1 …" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Reject 1" }).click();
-  await flat.getByText(`${ITEMS - 3} items of pay`).waitFor();
+  await flat.getByText(`${ITEMS - 4} items of pay`).waitFor();
   // All, on the screen of the plan inside.
   await goTo(page, `#/plans/${inner}`);
-  await page.locator(".why").getByRole("button", { name: `Reject all ${ITEMS - 3} …` }).waitFor();
+  await page.locator(".why").getByRole("button", { name: `Reject all ${ITEMS - 4} …` }).waitFor();
   expect(await page.locator(".why button").count() < 12, "not two buttons for each item");
   await goTo(page, "#/approvals");
-  await flat.getByRole("button", { name: `Approve all ${ITEMS - 3} …` }).click();
-  await page.getByRole("dialog").getByRole("button", { name: `Approve all ${ITEMS - 3}` }).click();
+  await flat.getByRole("button", { name: `Approve all ${ITEMS - 4} …` }).click();
+  await page.getByRole("dialog").getByRole("button", { name: `Approve all ${ITEMS - 4}` }).click();
   await goalmill.awaitStatus(ids.flat, "partial");
   const found = await statuses();
   expect(found["pay:7"] === "failed" && Object.values(found).filter((one) => one === "completed").length === ITEMS - 1, JSON.stringify(found));
   const { items: events } = await goalmill.get(`/v1/plans/${inner}/events?step=pay:0`);
   expect(JSON.stringify(events).includes("within budget") && JSON.stringify(events).includes("approver-1"), "the log says who and why");
   await counted(page, ".card-item", 1);
+  // Steps that only have such ids are decisions of their own.
+  await goalmill.submit({ name: "Two orders", steps: ["order:1", "order:2"].map((id) => step(id, "echo", [], {}, { approve: { limit: "5h" } })) });
+  await counted(page, ".card-item", 3);
   // In the panel of the map.
   await goTo(page, `#/plans/${ids.nested}?step=pay`);
   await settled(page);

@@ -75,6 +75,9 @@ async function manyInside() {
   await goalmill.call("POST", `/v1/plans/${part.plan_id}:pause`, {});
   // The button is that of its status now.
   await page.getByRole("button", { name: "Resume 1 …" }).waitFor();
+  // What is folded is selected no more.
+  await page.getByRole("button", { name: `${INSIDE} plans inside`, exact: true }).click();
+  await page.getByText("1 selected").waitFor({ state: "detached" });
   await finish(own);
   await close(own);
   await goalmill.stop();

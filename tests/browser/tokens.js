@@ -48,6 +48,12 @@ async function managed() {
       await check(own, `tokens-${width}-${theme}`);
     }
   }
+  // A screen that begins again still has it, and one that is left has not.
+  await page.getByRole("button", { name: /^Times: / }).click();
+  await page.locator(".token", { hasText: secret }).waitFor();
+  await page.getByRole("button", { name: /^Times: / }).click();
+  await page.locator(".token", { hasText: secret }).waitFor();
+  expect(await page.locator("[role=status], [aria-live]").evaluateAll((all, text) => all.every((one) => !one.textContent.includes(text)), secret), "the secret is not read aloud");
   await page.getByRole("button", { name: "I have it" }).click();
   await page.locator(".token").waitFor({ state: "detached" });
   await counted(page, "tbody tr", 1);
@@ -61,9 +67,19 @@ async function managed() {
   await goTo(viewer.page, "#/tokens");
   await viewer.page.getByText("Not allowed").waitFor();
   await finish(viewer);
-  await page.getByRole("button", { name: "Revoke the token of ann …" }).click();
+  // An administrator of one namespace has none either.
+  const { token: ofOne } = await goalmill.call("POST", "/v1/tokens", { actor: "ben", roles: ["admin"], namespace: "default" });
+  const local = await openAs({ goalmill, tokens: { ben: ofOne } }, "ben", "#/plans");
+  expect(await local.page.getByRole("link", { name: "Tokens" }).count() === 0, "nor that of a namespace");
+  await goTo(local.page, "#/tokens");
+  await local.page.getByText("Not allowed").waitFor();
+  await finish(local);
+  await close(local);
+  await counted(page, "tbody tr", 2);
+  await page.getByRole("button", { name: "Revoke the token of ann" }).click();
+  await page.getByRole("dialog").getByText("which has the roles viewer, approver").waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
-  await page.getByText("No token yet").waitFor();
+  await counted(page, "tbody tr", 1);
   await until("it is not valid", async () => (await fetch(`${goalmill.url}/v1/plans`, { headers: { Authorization: `Bearer ${secret}` } })).status === 401);
   await close(viewer);
   await settled(page);

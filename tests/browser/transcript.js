@@ -153,10 +153,30 @@ async function forms(given) {
   const read = await own.page.evaluate(async (outcomes) => {
     const { readReply, digest } = await import("./page/replies.js");
     const short = (reply) => reply && [reply.text, reply.model, reply.calls.length, reply.calls[0]?.name, JSON.stringify(reply.calls[0]?.arguments)].join(" ");
-    return { replies: Object.entries(outcomes).map(([name, outcome]) => [name, short(readReply(outcome))]), others: [readReply(null), readReply("text"), readReply({ rows: [1] }), readReply({ $blob: "k", bytes: 1 })], digest: digest("a") };
+    // Calls that a plan took over stand in one event, and each has its own outcome.
+    const { apply, begin } = await import("./page/replay.js");
+    const { conversation, callKey } = await import("./page/replies.js");
+    const model = (text, more) => ({ text, tool_calls: [], is_cut: false, is_text: true, model: "m", ...more });
+    const calls = [1, 2].map((n) => ({ n, name: "model", outcome: { $blob: `b${n}`, bytes: 9 } }));
+    const state = apply(begin(), { seq: 2, type: "plan_created", time: "2026-01-01T00:00:00Z", data: { plan: { steps: [{ id: "a" }] }, fork: { calls: { a: calls } } } });
+    const kept = [...state.steps.get("a").kept];
+    const taken = conversation(kept, new Map([[callKey(kept[0]), model("one")]])).map((row) => row.reply?.text);
+    // Arguments are those of a call only where it must be that one.
+    const tool = (given) => ({ id: given, name: "search", arguments: given });
+    const asked = (inputs) => conversation([{ seq: 1, n: 1, name: "model", outcome: model("", { tool_calls: [tool("a"), tool("b")] }) }, { seq: 2, n: 2, name: "tool search", inputs }], new Map())[1];
+    const deep = readReply(model("", { tool_calls: [tool("[".repeat(50_000) + "]".repeat(50_000))] })).calls[0];
+    // Calls that are discarded count no more, also those of the plan before; a call that waited ends with its step.
+    const after = (type, data, seq) => apply(state, { seq, type, data, step_id: "a", attempt: 1, time: "2026-01-01T00:00:00Z" }).steps.get("a");
+    after("step_queued", {}, 3);
+    after("calls_discarded", { from: 2 }, 4);
+    after("step_suspended", { call: { n: 2, name: "approve search", wait: { for: "approval", text: "May it?" } } }, 5);
+    const { attempts, kept: left } = after("step_cancelled", {}, 6);
+    const facts = [left.map((call) => Boolean(call.isVoid)).join(), attempts[0].waiting, taken.join(), asked(digest("b")).asked?.given, asked("another").asked, asked("another").fitting, typeof deep.arguments];
+    return { facts, replies: Object.entries(outcomes).map(([name, outcome]) => [name, short(readReply(outcome))]), others: [readReply(null), readReply("text"), readReply({ rows: [1] }), readReply({ $blob: "k", bytes: 1 })], digest: digest("a") };
   }, outcomes);
   for (const [name, reply] of read.replies) expect(reply === `look m 1 search ${written}`, `${name}: ${reply}`);
   expect(read.others.every((one) => one === null), `what is no reply: ${JSON.stringify(read.others)}`);
+  expect(JSON.stringify(read.facts) === JSON.stringify(["false,true", null, "one,", "b", null, 2, "string"]), `calls: ${JSON.stringify(read.facts)}`);
   expect(read.digest === "d228cb696f1a8caf78912b704e4a8964", `the digest is ${read.digest}`);
   await finish(own);
   await close(own);

@@ -50,6 +50,9 @@ async function kept(given) {
   await counted(page, ".plan-table tbody tr", 3);
   await page.locator("nav.views").getByText("(changed)").waitFor();
   await page.getByRole("button", { name: "Save as another …" }).click();
+  await dialog(page).getByLabel("Name").fill("Failed orders");
+  await dialog(page).getByRole("button", { name: "Save" }).click();
+  await dialog(page).getByText("There is a view Failed orders already.").waitFor();
   await save(page, "Running");
   await view(page, "Failed orders").click();
   await counted(page, ".plan-table tbody tr", 1);
