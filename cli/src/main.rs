@@ -105,7 +105,7 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
-/// The arguments of a scheduler or a worker, whose output has no person who reads it.
+/// The arguments of a scheduler or a worker: no person reads the output of these.
 fn server_args(command: &Command) -> Option<&RoleArgs> {
     if let Command::Scheduler(args) = command {
         Some(&args.role)

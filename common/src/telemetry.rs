@@ -52,19 +52,25 @@ pub fn log(level: &str, format: LogFormat) {
     drop(started);
 }
 
-/// Makes panics lines of the log, which waits for no reader that hangs: a loop that panics ends its role only when the
-/// panic has been written.
+/// Makes panics lines of the log, also if its filter leaves errors of this module out. Such a line does not wait for a
+/// reader that hangs: a loop that panics ends its role only when the panic has been written.
 pub fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let mut text = format!("thread `{}` {panic}", thread.name().unwrap_or("without a name"));
         let backtrace = Backtrace::capture();
-        match backtrace.status() {
-            BacktraceStatus::Captured => tracing::error!("{panic}\n{backtrace}"),
-            BacktraceStatus::Disabled | BacktraceStatus::Unsupported | _ => tracing::error!("{panic}"),
+        if backtrace.status() == BacktraceStatus::Captured {
+            text.push_str(&format!("\n{backtrace}"));
+        }
+        if tracing::enabled!(tracing::Level::ERROR) {
+            tracing::error!("{text}");
+        } else {
+            write_line(&text);
         }
     }));
 }
 
-/// Writes a line to standard error as those of the log, without being one: it waits for no reader that hangs.
+/// Writes a line to standard error that no filter leaves out. It does not wait for a reader that hangs.
 pub fn write_line(text: &str) {
     drop(LogWriter.write_all(format!("{text}\n").as_bytes()));
 }
@@ -141,4 +147,33 @@ pub fn builder() -> Result<PrometheusBuilder, BuildError> {
         Instrument::Histogram(buckets) => builder.set_buckets_for_metric(Matcher::Full(metric.name.into()), buckets),
         Instrument::Counter | Instrument::Gauge => Ok(builder),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Runs itself as a process that panics.
+    #[test]
+    fn no_filter_leaves_panics_out() {
+        const IS_CHILD: &str = "GOALMILL_TEST_PANICS";
+        if crate::config::environment(IS_CHILD).is_some() {
+            log("info", LogFormat::Text);
+            log_panics();
+            drop(catch_unwind(|| panic!("it was broken on purpose")));
+            return;
+        }
+        for filter in ["info", "off", "goalmill_scheduler=debug"] {
+            let mut command = Command::new(std::env::current_exe().expect("the test is a program"));
+            command.args(["--exact", "--nocapture", "telemetry::tests::no_filter_leaves_panics_out"]);
+            let output = command.env(IS_CHILD, "1").env("RUST_LOG", filter).output().expect("it starts");
+            let log = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(log.matches("it was broken on purpose").count(), 1, "{filter}: {log}");
+            let name = "thread `telemetry::tests::no_filter_leaves_panics_out` panicked at";
+            assert!(log.contains(name), "{filter}: {log}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { startGoalmill, startRedis, until } from '../../sdk/typescript/tests/servers.mjs';
+import { binary, startGoalmill, startRedis, until } from '../../sdk/typescript/tests/servers.mjs';
 
 const COUNT = 10_000;
 const SLOTS = 32;
@@ -26,7 +26,7 @@ function cpu(pid) {
 }
 
 function startWorker(kind, redis) {
-  const worker = spawn(process.execPath, [self, 'worker', kind], { env: { ...process.env, GOALMILL_REDIS_URL: redis }, stdio: ['ignore', 'inherit', 'inherit'] });
+  const worker = spawn(process.execPath, [self, 'worker', kind], { env: { ...process.env, GOALMILL_BINARY: binary, GOALMILL_REDIS_URL: redis }, stdio: ['ignore', 'inherit', 'inherit'] });
   return { pid: worker.pid, end: () => worker.kill('SIGKILL') };
 }
 
@@ -60,7 +60,7 @@ const ways = {
     const { Redis } = peers('ioredis');
     const server = await startRedis(folder());
     const redis = new Redis(server.url);
-    await redis.hset('goalmill:meta', { instance: 'i', protocol: '1', streams: 'goalmill:steps:<agent_type>' });
+    await redis.hset('goalmill:meta', { instance: 'i', protocol: '1', shards: '1', streams: 'goalmill:steps:<agent_type>' });
     await redis.xgroup('CREATE', 'goalmill:steps:noop', 'workers', '0', 'MKSTREAM');
     const worker = startWorker('goalmill', server.url);
     await until(() => redis.exists('goalmill:workers'), 'the worker lives');

@@ -4,13 +4,14 @@ mod installation;
 mod redis_checks;
 mod settings_checks;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use goalmill_client::ClientError;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Loaded, hide_password, model_from_environment};
 use goalmill_common::random::Random;
+use goalmill_common::telemetry;
 use goalmill_llm::{CompletionRequest, Message, ModelRegistry, Purpose, ResponseFormat};
 use serde::Serialize;
 use serde_json::Value;
@@ -77,6 +78,8 @@ impl Checks {
 const ANSWER_TOKENS_MAX: u64 = 256;
 /// The longest wait for a model, in milliseconds.
 const ANSWER_MS_MAX: u64 = 30_000;
+/// Workers of one build that a warning names.
+const NAMES_SHOWN: usize = 5;
 /// Pause between two runs of the checks.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -248,15 +251,33 @@ async fn check_workers(context: &CommandContext, checks: &mut Checks) {
     let own = env!("CARGO_PKG_VERSION");
     let (same, other): (Vec<_>, Vec<_>) =
         workers.iter().partition(|worker| worker.version.split(' ').next() == Some(own));
-    let builds: BTreeSet<&str> = same.into_iter().map(|worker| worker.version.as_str()).collect();
+    let mut builds = BTreeMap::<&str, Vec<&str>>::new();
+    for worker in same {
+        builds.entry(&worker.version).or_default().push(worker.worker.as_str());
+    }
     if builds.len() > 1 {
-        let builds = Vec::from_iter(builds).join(", ");
-        let hint = "replace those of the older build: goalmill worker list";
-        checks.add(Level::Warning, "workers", format!("the workers are of several builds: {builds}"), hint);
+        let workers: Vec<_> = builds.iter().map(|(build, names)| format!("of {build}: {}", some_of(names))).collect();
+        let builds = builds.keys().copied().collect::<Vec<_>>().join(", ");
+        let detail = format!("the workers are of several builds: {builds}; {}", workers.join("; "));
+        // Commits have no order.
+        let hint = format!(
+            "this program is of {}; replace those of the older build: goalmill worker list",
+            telemetry::version()
+        );
+        checks.add(Level::Warning, "workers", detail, hint);
     }
     for worker in other {
         let detail = format!("{} is of version {}, this program of {own}", worker.worker, worker.version);
         checks.add(Level::Warning, "workers", detail, "update the older one");
+    }
+}
+
+/// The first names, and how many more there are.
+fn some_of(names: &[&str]) -> String {
+    let shown = names.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
@@ -289,6 +310,12 @@ fn people(checks: &Checks, palette: Palette) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_workers_are_named() {
+        assert_eq!(some_of(&["a", "b"]), "a, b");
+        assert_eq!(some_of(&["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
+    }
 
     #[test]
     fn a_hint_stands_under_its_problem() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use goalmill_common::clock::rfc3339;
 use goalmill_common::quality::{COST_SHARES_MAX, CostShare, CostSplit};
 
-/// Names that are summed up separately; the cost of others is left out.
+/// Names that are summed up separately; the cost of further ones is that of `other`.
 const NAMES_MAX: usize = 1_000;
 /// Bytes of a date: `2026-05-01`.
 const DATE_BYTES: usize = 10;
@@ -16,11 +16,9 @@ pub(super) struct CostSums(BTreeMap<String, (u64, f64)>);
 
 impl CostSums {
     pub(super) fn add(&mut self, name: &str, count: u64, cost: f64) {
-        if let Some(sums) = self.0.get_mut(name) {
-            *sums = (sums.0.saturating_add(count), sums.1 + cost);
-        } else if self.0.len() < NAMES_MAX {
-            self.0.insert(name.to_owned(), (count, cost));
-        }
+        let is_full = self.0.len() >= NAMES_MAX && !self.0.contains_key(name);
+        let sums = self.0.entry(if is_full { "other" } else { name }.to_owned()).or_default();
+        *sums = (sums.0.saturating_add(count), sums.1 + cost);
     }
 
     pub(super) fn merge(&mut self, other: Self) {
@@ -76,6 +74,21 @@ impl SplitCosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cost_of_names_beyond_the_limit_is_that_of_other() {
+        let mut costs = CostSums::default();
+        for n in 0..NAMES_MAX + 2 {
+            costs.add(&format!("agent-{n}"), 1, 1.0);
+        }
+        let mut more = CostSums::default();
+        more.merge(costs);
+        more.add("agent-0", 1, 1.0);
+        more.add("new", 1, 1.0);
+        assert_eq!(more.0.len(), NAMES_MAX + 1);
+        assert_eq!(more.0.get("agent-0"), Some(&(2, 2.0)));
+        assert_eq!(more.by_cost().first().map(|one| (one.name.clone(), one.count)), Some(("other".to_owned(), 3)));
+    }
 
     #[test]
     fn costs_are_summed_by_name_and_the_most_costly_ones_are_given() {

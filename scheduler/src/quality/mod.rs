@@ -72,15 +72,13 @@ impl QualitySums {
         self.planning_cost += sample.planning_cost;
         let mut plan_cost = sample.planning_cost;
         for (step, (cost, wasted)) in sample.costs {
-            // The steps of a sub-plan are counted with their own plan.
-            let spec = state.step_index(&step).and_then(|i| state.step(i));
-            if spec.is_none_or(|step| step.spec.kind != StepKind::Plan) {
-                self.cost += cost;
-                self.wasted += wasted;
-                plan_cost += cost;
-            }
-            if let Some(step) = spec.filter(|step| step.spec.kind != StepKind::Plan) {
-                self.costs.agent_types.add(step.spec.agent_type.as_str(), 1, cost);
+            self.cost += cost;
+            self.wasted += wasted;
+            plan_cost += cost;
+            if let Some(found) = state.step_index(&step).and_then(|i| state.step(i)) {
+                // The step of a plan has no agent type, and may have been one of an agent.
+                let before = sample.agent_types.get(&step).filter(|_| found.spec.kind == StepKind::Plan);
+                self.costs.agent_types.add(before.unwrap_or(&found.spec.agent_type).as_str(), 1, cost);
             }
         }
         self.costs.add_plan(state.updated_ms(), state.namespace().as_str(), plan_cost);

@@ -1,9 +1,9 @@
 //! The part of a plan's log that its last state does not tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::event::{Event, PlanEvent, Record, Route, StepEvent};
-use goalmill_common::id::StepId;
+use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_usize;
 use goalmill_common::revision::Trigger;
@@ -31,8 +31,12 @@ pub(crate) struct PlanSample {
     pub(super) routing: Vec<f64>,
     pub(super) answers: Ratio,
     pub(super) planning_cost: f64,
-    /// Cost of each step's attempts: all, failed.
+    /// Cost of each step's attempts: all, failed. Without those of plans inside, which count with their own plan.
     pub(super) costs: BTreeMap<StepId, (f64, f64)>,
+    /// Agent type of each step's last attempt that a worker made.
+    pub(super) agent_types: BTreeMap<StepId, AgentType>,
+    /// Steps whose last attempt is a plan inside, or was made by the engine.
+    without_worker: BTreeSet<StepId>,
     /// Cost of each step's recorded calls, while a next attempt would use them.
     call_costs: BTreeMap<StepId, Vec<f64>>,
     pub(super) models: ModelFiguresByName,
@@ -147,10 +151,28 @@ impl PlanSample {
         if let StepEvent::CallRecorded(_) = event {
             return;
         }
+        if let StepEvent::Queued(queued) = event {
+            self.begin_attempt(step, &queued.agent_type);
+        }
+        // These have the cost of a plan inside.
+        let is_of_plan = matches!(event, StepEvent::Resumed(_) | StepEvent::Cancelled(_));
+        if is_of_plan || self.without_worker.contains(step) {
+            return;
+        }
         let cost = event.usage().cost;
         let is_wasted = matches!(event, StepEvent::Retrying(_) | StepEvent::Failed(_) | StepEvent::Skipped(_));
         let wasted = if is_wasted { cost } else { 0.0 };
         self.add_cost(step, cost, wasted);
+    }
+
+    /// - `agent_type`: empty without a worker.
+    fn begin_attempt(&mut self, step: &StepId, agent_type: &AgentType) {
+        if agent_type.as_str().is_empty() {
+            self.without_worker.insert(step.clone());
+        } else {
+            self.without_worker.remove(step);
+            self.agent_types.insert(step.clone(), agent_type.clone());
+        }
     }
 
     /// The cost of a recorded call is wasted when it is dropped: for another call, with another agent, or with its step.
@@ -193,6 +215,8 @@ fn seconds(from_ms: u64, to_ms: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use goalmill_common::event::StepQueued;
+
     use super::*;
 
     #[test]
@@ -202,6 +226,55 @@ mod tests {
         assert_eq!(sample.answers, Ratio { hits: 1, all: 1 });
         sample.account(&Json::from_value(&serde_json::json!({"tried": [{"planner": "rules"}]})), true, false);
         assert_eq!(sample.answers, Ratio { hits: 1, all: 2 });
+    }
+
+    /// The sample of this kind of event, at this cost.
+    fn event_with_cost(name: &str, cost: f64) -> StepEvent {
+        let mut samples = StepEvent::samples().into_iter();
+        let mut event = samples.find(|event| event.type_name() == name).expect("there is a sample");
+        if let StepEvent::Retrying(retrying) = &mut event {
+            retrying.cost = cost;
+        } else if let StepEvent::Decomposed(decomposed) = &mut event {
+            decomposed.cost = cost;
+        } else if let StepEvent::Suspended(suspended) = &mut event {
+            suspended.cost = cost;
+        } else if let StepEvent::Resumed(resumed) = &mut event {
+            resumed.cost = cost;
+        } else if let StepEvent::Cancelled(cancelled) = &mut event {
+            cancelled.cost = cost;
+        } else if let StepEvent::Completed(completed) = &mut event {
+            completed.cost = cost;
+        }
+        event
+    }
+
+    #[test]
+    fn the_cost_of_plans_inside_is_counted_with_their_own_plans() {
+        let queued = |agent_type: &str| StepEvent::Queued(Box::new(StepQueued::new(agent_type.into(), 1)));
+        let mut sample = PlanSample::default();
+        let [called, stopped, decomposed]: [StepId; 3] = ["called".into(), "stopped".into(), "decomposed".into()];
+        for (step, event) in [
+            (&called, queued("echo")),
+            (&called, event_with_cost("step_suspended", 0.5)),
+            (&called, event_with_cost("step_resumed", 8.0)),
+            (&called, queued("echo")),
+            (&called, event_with_cost("step_completed", 0.25)),
+            (&stopped, queued("echo")),
+            (&stopped, event_with_cost("step_suspended", 0.5)),
+            (&stopped, event_with_cost("step_cancelled", 8.0)),
+            (&decomposed, queued("writer")),
+            (&decomposed, event_with_cost("step_retrying", 0.5)),
+            (&decomposed, queued("writer")),
+            (&decomposed, event_with_cost("step_decomposed", 0.25)),
+            (&decomposed, queued("")),
+            (&decomposed, event_with_cost("step_completed", 8.0)),
+        ] {
+            sample.observe_step(step, &event);
+        }
+        assert_eq!(sample.costs.get(&called), Some(&(0.75, 0.0)));
+        assert_eq!(sample.costs.get(&stopped), Some(&(0.5, 0.0)));
+        assert_eq!(sample.costs.get(&decomposed), Some(&(0.75, 0.5)));
+        assert_eq!(sample.agent_types.get(&decomposed).map(AgentType::as_str), Some("writer"));
     }
 
     #[test]

@@ -85,7 +85,7 @@ const MEASURES_HEAD: &str = "
 
 `goalmill stats --since 7d` and `GET /v1/stats` compute these from the logs of plans that ended in the period. Logs are kept for `scheduler.retention_ms` (24 h) after the end of a plan, so a longer period needs
 an [archive](archive.md); the counters above last as long as the metrics system keeps them. By language model, both give calls, success, unreadable and invalid answers, latency, cost, and cost per usable plan:
-cost of the model's calls ÷ plans and revisions that were used and whose last valid answer it gave. `costs` of the answer and the page split the cost by the day on which plans ended (UTC), namespace, agent type and model: that of calls of steps by the model that the recorded reply names, as those of the shipped agents do. Routing cost is that of embeddings by an endpoint since the scheduler started, at `router.embed_price`. The dashboard
+cost of the model's calls ÷ plans and revisions that were used and whose last valid answer it gave. `costs` of the answer and the page split the cost by the day on which plans ended (UTC), namespace, agent type and model: that of calls of steps by the model that the recorded reply names, as those of the shipped agents do. Beyond 1,000 names of a list the rest is `other`. Routing cost is that of embeddings by an endpoint since the scheduler started, at `router.embed_price`. The dashboard
 *Planning and models* shows the measures against their targets. A sub-plan is a plan of its own; its cost is not counted again for the step of its parent.
 
 | measure | target | formula |

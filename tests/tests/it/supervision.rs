@@ -138,7 +138,7 @@ fn hanging_log() -> Result<(PipeReader, PipeWriter)> {
 async fn exit_code(mut child: Child) -> Result<Option<i32>> {
     let ended = until_some(END, async || child.try_wait().transpose()).await;
     child.kill().ok();
-    Ok(ended.context("it goes on without a reader of its log")??.code())
+    Ok(ended.context("it does not end without a reader of its log")??.code())
 }
 
 #[tokio::test(flavor = "multi_thread")]
