@@ -108,7 +108,7 @@ impl<'a> PayloadFill<'a> {
         Ok(run_blocking_if_large(text.len(), move || serde_json::from_str(&text).ok()).await)
     }
 
-    /// Reads a payload. The store would find the family anew for each one.
+    /// Reads a payload. The store would find the family again for each one.
     async fn payload_text(&mut self, key: &str) -> Result<Option<String>, ApiError> {
         let (plans, broker) = (&self.api.scheduler.plans, self.api.scheduler.broker.as_ref());
         if !broker.keys().is_blob_of(&self.plan, key) {
