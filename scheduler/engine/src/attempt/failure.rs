@@ -5,7 +5,6 @@ use goalmill_common::failure::Failure;
 use goalmill_common::plan::OnFailure;
 use goalmill_common::revision::Trigger;
 
-use crate::attempt::failure;
 use crate::attempt::open_failures;
 use crate::attempt::spent::Spent;
 use crate::cleanup::{done_work, plan_end, undo};
@@ -62,7 +61,7 @@ pub(crate) fn is_replan_required(turn: &Turn<'_>) -> bool {
 /// Ends a decision that could not be made: it fails the step, or waits for payloads.
 pub(crate) fn put_off(turn: &mut Turn<'_>, i: StepIndex, why: render::Unrendered) {
     match why {
-        render::Unrendered::Failed(failure) => failure::give_up(turn, i, failure, Spent::default()),
+        render::Unrendered::Failed(failure) => give_up(turn, i, failure, Spent::default()),
         render::Unrendered::Needs(payloads) => payloads::ask_payloads(turn, Some(i), payloads),
     }
 }

@@ -9,7 +9,6 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::text::shorten;
 
 use crate::PlanState;
-use crate::attempt::open_failures;
 use crate::graph::StepIndex;
 
 /// Longest message about failures inside a plan, in characters: a plan inside a plan tells those inside it.
@@ -103,9 +102,7 @@ pub(crate) fn plan_failure(step: &goalmill_common::id::StepId, failure: Failure)
 pub(crate) fn failure_policy(state: &PlanState, i: StepIndex, class: FailureClass) -> OnFailure {
     let own = state.plan.step(i).on_failure;
     match own {
-        OnFailure::Abort | OnFailure::Replan | OnFailure::AskUser if open_failures::may_be_handled(state, i) => {
-            OnFailure::Continue
-        }
+        OnFailure::Abort | OnFailure::Replan | OnFailure::AskUser if may_be_handled(state, i) => OnFailure::Continue,
         OnFailure::Abort | OnFailure::Replan | OnFailure::AskUser if state.cleanup.is_running() => OnFailure::Continue,
         OnFailure::Abort if state.plan.definition().continue_on_failure => OnFailure::Continue,
         OnFailure::Abort

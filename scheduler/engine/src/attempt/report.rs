@@ -14,7 +14,6 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 
 use crate::attempt::failed_attempt;
-use crate::attempt::report;
 use crate::attempt::spent::Spent;
 use crate::attempt::{acknowledge, completion, spent};
 use crate::calls::callback::CALLBACK;
@@ -309,7 +308,7 @@ pub(crate) fn receive_callback(
     let failure = error.map(|error| error.into_failure());
     let queue = turn.state.queue(i).cloned().unwrap_or_else(|| "".into());
     let report = Report { outputs, failure, cost, tokens, ..Report::on_none(queue, "".into(), CALLBACK.into(), what) };
-    report::apply_callback(turn, i, report);
+    apply_callback(turn, i, report);
     progress::propagate(turn);
     Ok(())
 }

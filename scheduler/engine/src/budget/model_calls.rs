@@ -8,7 +8,6 @@ use goalmill_common::number::to_u32;
 use goalmill_common::view::ModelCalls;
 
 use crate::PlanState;
-use crate::budget::model_calls;
 use crate::people::waiting::{Reviser, Waiting};
 use crate::revise::revising;
 
@@ -36,7 +35,7 @@ pub(crate) fn awaits_revision(state: &PlanState, revision: u32) -> bool {
 
 /// Whether planners are at work for a revision; the plan itself may be running while it is written.
 pub(crate) fn awaits_planners(state: &PlanState, revision: u32) -> bool {
-    (revision == 0 && revising::is_plan_open(state)) || model_calls::asked_of_planners(state) == Some(revision)
+    (revision == 0 && revising::is_plan_open(state)) || asked_of_planners(state) == Some(revision)
 }
 
 /// Whether a judge is at work for the current criteria, and this is its call.

@@ -15,7 +15,6 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Collect, UndoOn};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use crate::cleanup;
 use crate::cleanup::cleanup_state::CleanupRun;
 use crate::graph::StepIndex;
 use crate::sub_plan::inner_plans::NOT_UNDONE_MAX;
@@ -208,8 +207,7 @@ pub(crate) fn begin_cleanup(state: &mut PlanState, seq: u64, started: &CleanupSt
 /// Whether a plan that ends like that is kept: it has done what can be undone. The plan around a map undoes what its
 /// items did, but for what plans inside them did.
 pub(crate) fn keeps_work(state: &PlanState, status: PlanStatus) -> bool {
-    let has_work =
-        || state.graph.undone_steps().any(|i| cleanup::is_undone(state, i) && !done_work::is_idle_map(state, i));
+    let has_work = || state.graph.undone_steps().any(|i| is_undone(state, i) && !done_work::is_idle_map(state, i));
     may_keep_work(state, status) && (state.inner.has_kept() || has_work())
 }
 
@@ -219,6 +217,6 @@ pub(crate) fn may_keep_work(state: &PlanState, status: PlanStatus) -> bool {
     if !is_done || state.parent().is_none() || state.outcome.kept().is_some() {
         return false;
     }
-    let has_work = || state.graph.undone_steps().any(|i| cleanup::is_undone(state, i));
+    let has_work = || state.graph.undone_steps().any(|i| is_undone(state, i));
     state.inner.has_kept() || state.plan.definition().collect != Collect::List && has_work()
 }

@@ -29,7 +29,6 @@ use serde_json::{Map, Value};
 use crate::cleanup::in_quotes;
 use crate::graph::StepIndex;
 use crate::state::StepState;
-use crate::sub_plan;
 use crate::sub_plan::family_plans::FamilyRequest;
 use crate::token::TokenKey;
 use crate::{PlanState, budget, cleanup};
@@ -189,7 +188,7 @@ pub(crate) fn plan_of_call(state: &PlanState, i: StepIndex) -> Option<FamilyRequ
     let StepSuspended { call, plan, .. } = step.run().suspended_for(CallWaitKind::Plan)?;
     let given = step.grant().map(|grant| grant.left).unwrap_or_default();
     let text: String = call.wait.text.chars().take(DESCRIPTION_CHARS_MAX).collect();
-    Some(sub_plan::start_of_sub_plan(
+    Some(start_of_sub_plan(
         state,
         i,
         SubPlanRequest {

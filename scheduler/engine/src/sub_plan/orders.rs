@@ -7,7 +7,6 @@ use crate::graph::StepIndex;
 use crate::sub_plan::family_plans::FamilyRequest;
 use crate::sub_plan::kept_plans;
 use crate::sub_plan::kept_plans::KeptFate;
-use crate::sub_plan::orders;
 use crate::turn::Turn;
 use crate::{Command, sub_plan};
 
@@ -58,7 +57,7 @@ pub(crate) fn release_kept(turn: &mut Turn<'_>) {
 /// Stops the plan of a step that continues without it.
 pub(crate) fn leave_sub_plan(turn: &mut Turn<'_>, i: StepIndex) {
     let (step, attempt) = (turn.id_of(i), turn.state.steps[i].attempt());
-    orders::stop_sub_plan(turn, i);
+    stop_sub_plan(turn, i);
     turn.emit_plan(PlanEvent::InnerPlanStopped(Box::new(KeptPlan { step, attempt })));
 }
 
