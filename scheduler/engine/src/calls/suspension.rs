@@ -7,19 +7,19 @@ use goalmill_common::goal::Usage;
 use goalmill_common::id::WorkerId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
+use goalmill_common::limits::Limits;
 use goalmill_common::number::to_usize;
 use goalmill_common::report::Report;
 use goalmill_plan::schema::Schema;
 use serde_json::json;
 
-use crate::attempt::failed_attempt;
+use crate::Rejection;
 use crate::attempt::spent::Spent;
-use crate::attempt::{acknowledge, cancel};
+use crate::attempt::{acknowledge, cancel, failed_attempt};
 use crate::calls::recorded_calls::Successor;
 use crate::calls::{budget_wait, call_plan, resume};
 use crate::graph::StepIndex;
 use crate::turn::Turn;
-use crate::{Rejection, calls};
 
 /// Records a finished call. Only the successor of the last one is new; another name, or other inputs, drop what was
 /// recorded.
@@ -34,7 +34,7 @@ pub(crate) fn record_call(turn: &mut Turn<'_>, i: StepIndex, report: &Report) ->
         return Err(stale());
     }
     let kept = if place == Successor::Other { 0 } else { known.bytes() };
-    if let Err(failure) = calls::check_call(call, kept, &turn.context.limits) {
+    if let Err(failure) = check_call(call, kept, &turn.context.limits) {
         refuse_call(turn, i, report, call, failure);
         return Ok(());
     }
@@ -183,4 +183,40 @@ fn end_callback_wait(turn: &mut Turn<'_>, i: StepIndex) {
         Failure::new(FailureClass::Timeout, "CALLBACK_TIMEOUT", message),
         Spent::default(),
     );
+}
+
+/// Says why a call cannot be recorded.
+///
+/// - `kept`: bytes of the calls that are recorded and stay.
+fn check_call(call: &RecordedCall, kept: usize, limits: &Limits) -> Result<(), Failure> {
+    let refuse = |code: &str, message: String| Err(Failure::new(FailureClass::Permanent, code, message));
+    let Limits { calls_max, calls_bytes_max, inline_bytes_max, nesting_max, .. } = limits;
+    if call.n > *calls_max {
+        return refuse("CALLS_EXCEEDED", format!("the step made more than {calls_max} calls (`limits.calls_max`)"));
+    }
+    if kept.saturating_add(call.bytes()) > *calls_bytes_max {
+        let message =
+            format!("the calls of the step have more than {calls_bytes_max} bytes (`limits.calls_bytes_max`)");
+        return refuse("CALLS_EXCEEDED", message);
+    }
+    let bytes = call.outcome.as_ref().map_or(0, |json| json.text().len());
+    let bytes = bytes.max(call.error.as_ref().map_or(0, |error| error.message.len()));
+    if bytes > *inline_bytes_max {
+        let most = format!("at most {inline_bytes_max} may stand in a report (`limits.inline_bytes_max`)");
+        return refuse("CALL_INVALID", format!("the outcome of call {} has {bytes} bytes, {most}", call.n));
+    }
+    let is_short = call.name.chars().count() <= CALL_NAME_MAX
+        && call.inputs.as_ref().is_none_or(|inputs| inputs.len() <= CALL_NAME_MAX);
+    if !is_short {
+        return refuse(
+            "CALL_INVALID",
+            format!("name or inputs of call {} have more than {CALL_NAME_MAX} bytes", call.n),
+        );
+    }
+    let outcome = call.outcome.as_ref().map_or(Ok(()), |json| json_limits::check_json(json, *nesting_max));
+    let used = json_limits::check_usage(Some(call.cost), Some(call.tokens()));
+    match outcome.and(used) {
+        Ok(()) => Ok(()),
+        Err(wrong) => refuse("CALL_INVALID", format!("call {} cannot be recorded {wrong}", call.n)),
+    }
 }

@@ -5,16 +5,26 @@ use goalmill_common::event::{CriteriaJudged, JudgementRequested, PlanEvent};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::PlanStatus;
 use goalmill_expression as expression;
+use serde_json::Value;
 
 use crate::constraints::result_amount::output_paths;
 use crate::criteria::judging::{Judged, clipped};
 use crate::criteria::step_verdict::judged_by_step;
-use crate::criteria::{MODEL_MS, VALUES_MAX, WITHIN};
 use crate::people::waiting::Waiting;
 use crate::render::payloads;
 use crate::revise::{revising, trigger};
 use crate::turn::Turn;
 use crate::{criteria, render};
+
+/// How long the verdict of a model is awaited, in milliseconds.
+const MODEL_MS: u64 = 300_000;
+/// Words that say that a budget is kept.
+const WITHIN: [&str; 9] =
+    ["within", "in budget", "under", "below", "not exceed", "not over", "keep", "kept", "respect"];
+/// Longest value in the evidence of an expression, in characters.
+const VALUE_CHARS_MAX: usize = 60;
+/// Most values that the evidence of an expression lists.
+const VALUES_MAX: usize = 8;
 
 /// Judges what expressions and steps can, then asks a model or a person. Returns whether the plan has to wait.
 pub(crate) fn judge_criteria(turn: &mut Turn<'_>) -> bool {
@@ -127,8 +137,7 @@ fn judged_by_expression(turn: &Turn<'_>, id: &str, criterion: &Criterion) -> Jud
     }
     let limits = &turn.context.limits;
     let values = || {
-        let value =
-            |path: &str| Some(format!("{path} = {}", criteria::short(&render::path(turn.state, path, limits).ok()?)));
+        let value = |path: &str| Some(format!("{path} = {}", short(&render::path(turn.state, path, limits).ok()?)));
         output_paths(check).filter_map(value).take(VALUES_MAX).collect::<Vec<_>>().join(", ")
     };
     let (verdict, evidence) = match render::criterion(turn.state, turn.now_ms, check, limits) {
@@ -165,4 +174,15 @@ fn request_judgement(turn: &mut Turn<'_>, judge: JudgeKind, criteria: Vec<String
     let due_ms = turn.after(wait_ms);
     turn.emit_plan(PlanEvent::JudgementRequested(Box::new(JudgementRequested { judge, criteria, due_ms })));
     true
+}
+
+/// A value in evidence: a list by its length, a text by its beginning.
+fn short(value: &str) -> String {
+    if let Ok(Value::Array(items)) = serde_json::from_str(value) {
+        return format!("{} items", items.len());
+    }
+    match value.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value.to_owned(),
+    }
 }

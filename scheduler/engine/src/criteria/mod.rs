@@ -17,16 +17,6 @@ use crate::PlanState;
 use crate::criteria::judging::clipped;
 use crate::people::waiting::Waiting;
 
-/// How long the verdict of a model is awaited, in milliseconds.
-const MODEL_MS: u64 = 300_000;
-/// Words that say that a budget is kept.
-const WITHIN: [&str; 9] =
-    ["within", "in budget", "under", "below", "not exceed", "not over", "keep", "kept", "respect"];
-/// Longest value in the evidence of an expression, in characters.
-const VALUE_CHARS_MAX: usize = 60;
-/// Most values that the evidence of an expression lists.
-const VALUES_MAX: usize = 8;
-
 fn all_criteria(state: &PlanState) -> impl Iterator<Item = (String, &Criterion)> {
     state.accepted.goal.success_criteria.iter().enumerate().map(|(place, c)| (criterion_id(c, place), c))
 }
@@ -101,15 +91,4 @@ fn answer_schema() -> Value {
             "properties": {"verdict": {"enum": ["met", "unmet"]}, "evidence": {"type": "string"}}
         }
     ]})
-}
-
-/// A value in evidence: a list by its length, a text by its beginning.
-fn short(value: &str) -> String {
-    if let Ok(Value::Array(items)) = serde_json::from_str(value) {
-        return format!("{} items", items.len());
-    }
-    match value.char_indices().nth(VALUE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &value[..end]),
-        None => value.to_owned(),
-    }
 }

@@ -6,7 +6,7 @@
 use goalmill_common::command::Planned;
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{HookAsked, HookDecided, HookDecision, PlanEvent, StepCompleted, StepEvent};
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::failure::Failure;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::revision::RevisionStrategy;
@@ -17,7 +17,7 @@ use crate::graph::StepIndex;
 use crate::turn::Turn;
 
 /// The failure of what a hook refuses.
-const HOOK_REFUSED: &str = "HOOK_REFUSED";
+pub(crate) const HOOK_REFUSED: &str = "HOOK_REFUSED";
 /// Longest reason or hint of a hook that is kept, in characters.
 const TEXT_CHARS_MAX: usize = 1_000;
 
@@ -59,7 +59,7 @@ pub enum HookRuling {
 }
 
 impl HookRuling {
-    fn decision(&self) -> HookDecision {
+    pub(super) fn decision(&self) -> HookDecision {
         match self {
             Self::Allow => HookDecision::Allow,
             Self::Refuse | Self::Fail(_) => HookDecision::Refuse,
@@ -136,41 +136,6 @@ pub fn replan_seq(state: &PlanState) -> u64 {
 /// What the hooks decided about the current replan.
 pub fn revision_hook(state: &PlanState) -> Option<&HookDecided> {
     state.revising.hook.as_deref()
-}
-
-pub(crate) fn recorded(answer: &HookAnswer, due_ms: u64) -> HookDecided {
-    let (mut inputs, mut failure, mut strategy, mut hint) = (None, None, None, String::new());
-    if let HookRuling::ChangeInputs(changed) = &answer.ruling {
-        inputs = Some(changed.clone());
-    } else if let HookRuling::Fail(found) = &answer.ruling {
-        failure = Some(found.clone());
-    } else if let HookRuling::Choose { strategy: chosen, hint: said } = &answer.ruling {
-        (strategy, hint) = (Some(*chosen), bounded_text(said));
-    }
-    HookDecided {
-        id: answer.id.clone(),
-        point: answer.point,
-        decision: answer.ruling.decision(),
-        hook: answer.hook.clone(),
-        by_default: answer.by_default,
-        reason: bounded_text(&answer.reason),
-        issues: Vec::new(),
-        inputs,
-        failure,
-        strategy,
-        hint,
-        due_ms,
-    }
-}
-
-pub(crate) fn refused(hook: &str, reason: &str) -> Failure {
-    Failure::new(FailureClass::Permanent, HOOK_REFUSED, ruling_text(hook, reason))
-}
-
-/// A hook's reason with its name.
-pub(crate) fn ruling_text(hook: &str, reason: &str) -> String {
-    let reason = bounded_text(reason);
-    if reason.is_empty() { format!("hook `{hook}`") } else { format!("hook `{hook}`: {reason}") }
 }
 
 pub(super) fn bounded_text(text: &str) -> String {

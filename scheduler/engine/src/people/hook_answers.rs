@@ -2,6 +2,7 @@
 
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{HookDecided, PlanEvent, StepCompleted, StepEvent};
+use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
 use goalmill_common::revision::{Proposal, RevisionStrategy};
@@ -13,6 +14,7 @@ use crate::calls::suspension;
 use crate::cleanup::plan_end;
 use crate::graph::{StepIndex, unlock};
 use crate::people::hook;
+use crate::people::hook::HOOK_REFUSED;
 use crate::people::hook::{HookAnswer, HookRuling};
 use crate::people::waiting::Reviser;
 use crate::revise::changes_towards::towards;
@@ -74,18 +76,18 @@ fn decide_about_plan(turn: &mut Turn<'_>, mut answer: HookAnswer) {
             }
         }
     }
-    let decided = HookDecided { issues, ..hook::recorded(&answer, 0) };
+    let decided = HookDecided { issues, ..recorded(&answer, 0) };
     turn.emit_plan(PlanEvent::HookDecided(Box::new(decided)));
     match (answer.point, answer.ruling) {
         (HookPoint::OnPlanApproved, HookRuling::Approve) => {
-            people::approve(turn, hook::ruling_text(&answer.hook, &answer.reason));
+            people::approve(turn, ruling_text(&answer.hook, &answer.reason));
         }
         (HookPoint::OnPlanApproved, HookRuling::Refuse) => {
-            people::reject(turn, hook::ruling_text(&answer.hook, &answer.reason));
+            people::reject(turn, ruling_text(&answer.hook, &answer.reason));
         }
         // A person decides.
         (HookPoint::OnPlanApproved, _) => {}
-        (_, HookRuling::Refuse) => plan_end::fail_plan(turn, hook::refused(&answer.hook, &answer.reason)),
+        (_, HookRuling::Refuse) => plan_end::fail_plan(turn, refused(&answer.hook, &answer.reason)),
         (_, _) => {
             if !planned::request_approval(turn) {
                 planned::start_steps(turn);
@@ -106,9 +108,9 @@ fn decide_about_start(turn: &mut Turn<'_>, i: StepIndex, mut answer: HookAnswer)
     } else {
         0
     };
-    turn.emit_step(i, StepEvent::HookDecided(Box::new(hook::recorded(&answer, due_ms))));
+    turn.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, due_ms))));
     if answer.ruling == HookRuling::Refuse {
-        failure::give_up(turn, i, hook::refused(&answer.hook, &answer.reason), Spent::default());
+        failure::give_up(turn, i, refused(&answer.hook, &answer.reason), Spent::default());
     } else {
         // A step that is held stays so.
         unlock::try_unlock(turn, i);
@@ -116,12 +118,12 @@ fn decide_about_start(turn: &mut Turn<'_>, i: StepIndex, mut answer: HookAnswer)
 }
 
 fn decide_about_outputs(turn: &mut Turn<'_>, i: StepIndex, completed: StepCompleted, answer: HookAnswer) {
-    turn.emit_step(i, StepEvent::HookDecided(Box::new(hook::recorded(&answer, 0))));
+    turn.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, 0))));
     let spent = Spent::from_completed(&completed);
     let failure = if let HookRuling::Fail(failure) = answer.ruling {
         failure
     } else if answer.ruling == HookRuling::Refuse {
-        hook::refused(&answer.hook, &answer.reason)
+        refused(&answer.hook, &answer.reason)
     } else if turn.state.runs_inline(i) {
         // The engine begins and completes an inline step in one event.
         return turn.emit_next(i, StepEvent::Completed(Box::new(completed)));
@@ -141,12 +143,12 @@ fn decide_about_revision(turn: &mut Turn<'_>, answer: HookAnswer) -> Result<(), 
     if !is_open {
         return Err(Rejection::NotDue);
     }
-    turn.emit_plan(PlanEvent::HookDecided(Box::new(hook::recorded(&answer, 0))));
+    turn.emit_plan(PlanEvent::HookDecided(Box::new(recorded(&answer, 0))));
     if answer.ruling == HookRuling::Refuse {
         return propose::revised(
             turn,
             crate::PlanAnswer::Failed {
-                reason: hook::ruling_text(&answer.hook, &answer.reason),
+                reason: ruling_text(&answer.hook, &answer.reason),
                 issues: Vec::new(),
                 provenance: None,
             },
@@ -172,4 +174,39 @@ fn input_issue(turn: &Turn<'_>, inputs: &Json) -> Option<String> {
         return Some("they are not an object".into());
     }
     json_limits::check_json(inputs, turn.context.limits.nesting_max).err().map(|wrong| wrong.to_string())
+}
+
+pub(crate) fn recorded(answer: &HookAnswer, due_ms: u64) -> HookDecided {
+    let (mut inputs, mut failure, mut strategy, mut hint) = (None, None, None, String::new());
+    if let HookRuling::ChangeInputs(changed) = &answer.ruling {
+        inputs = Some(changed.clone());
+    } else if let HookRuling::Fail(found) = &answer.ruling {
+        failure = Some(found.clone());
+    } else if let HookRuling::Choose { strategy: chosen, hint: said } = &answer.ruling {
+        (strategy, hint) = (Some(*chosen), hook::bounded_text(said));
+    }
+    HookDecided {
+        id: answer.id.clone(),
+        point: answer.point,
+        decision: answer.ruling.decision(),
+        hook: answer.hook.clone(),
+        by_default: answer.by_default,
+        reason: hook::bounded_text(&answer.reason),
+        issues: Vec::new(),
+        inputs,
+        failure,
+        strategy,
+        hint,
+        due_ms,
+    }
+}
+
+pub(crate) fn refused(hook: &str, reason: &str) -> Failure {
+    Failure::new(FailureClass::Permanent, HOOK_REFUSED, ruling_text(hook, reason))
+}
+
+/// A hook's reason with its name.
+fn ruling_text(hook: &str, reason: &str) -> String {
+    let reason = hook::bounded_text(reason);
+    if reason.is_empty() { format!("hook `{hook}`") } else { format!("hook `{hook}`: {reason}") }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_common::command::{Planned, Submit};
+use goalmill_common::command::Submit;
 use goalmill_common::event::ReplanTriggered;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::StepId;
@@ -59,15 +59,7 @@ pub fn fork(
         calls: BTreeMap::new(),
         replan: None,
     };
-    let planned = Planned {
-        plan: replan_context::live_plan(state),
-        planner: state.origin.planner.clone(),
-        confidence: state.origin.confidence,
-        provenance: None,
-        warnings: Vec::new(),
-        routes: Vec::new(),
-        goal: None,
-    };
+    let planned = state.planned_as_this(replan_context::live_plan(state));
     // The deadline and the start of the other plan do not apply.
     let goal = Goal { deadline_ms: None, start_at_ms: None, ..accepted.goal.clone() };
     Ok(Submit { fork: Some(Box::new(fork)), ..Submit::new(goal, Some(planned), submission, source) })

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use goalmill_common::command::Planned;
 use goalmill_common::event::{GoalAccepted, Parent, PlanEnded, ReplanTriggered, SkipCause};
 use goalmill_common::goal::{Priority, Usage};
 use goalmill_common::id::{AgentType, AttemptToken, DEFAULT_NAMESPACE, Namespace, PlanId, StepId};
@@ -33,6 +34,19 @@ impl PlanState {
 
     pub fn status(&self) -> PlanStatus {
         self.status
+    }
+
+    /// A plan as the planner of this one gave it.
+    pub(crate) fn planned_as_this(&self, plan: Plan) -> Planned {
+        Planned {
+            plan,
+            planner: self.origin.planner.clone(),
+            confidence: self.origin.confidence,
+            provenance: None,
+            warnings: Vec::new(),
+            routes: Vec::new(),
+            goal: None,
+        }
     }
 
     /// Whether it is done, and kept until the plan around it ends.

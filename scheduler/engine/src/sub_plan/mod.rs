@@ -15,7 +15,7 @@ pub(crate) mod notices;
 pub(crate) mod orders;
 
 use goalmill_common::call::CallWaitKind;
-use goalmill_common::command::{Planned, Submit};
+use goalmill_common::command::Submit;
 use goalmill_common::event::{Parent, StepSuspended};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Budget, Goal, Planning};
@@ -124,15 +124,7 @@ fn start_of_sub_plan(state: &PlanState, i: StepIndex, request: SubPlanRequest) -
         metadata,
         ..Goal::default()
     };
-    let plan = plan.map(|plan| Planned {
-        plan,
-        planner: state.origin.planner.clone(),
-        confidence: state.origin.confidence,
-        provenance: None,
-        warnings: Vec::new(),
-        routes: Vec::new(),
-        goal: None,
-    });
+    let plan = plan.map(|plan| state.planned_as_this(plan));
     let parent = as_parent(state, i);
     let submit = Submit {
         parent: Some(parent),

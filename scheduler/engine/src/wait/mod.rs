@@ -6,17 +6,12 @@ pub(crate) mod received;
 pub(crate) mod step_wait;
 
 use goalmill_common::clock::rfc3339;
-use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::status::StepStatus;
 use goalmill_common::view::WaitView;
 
 use crate::PlanState;
 use crate::graph::StepIndex;
-use crate::render::Unrendered;
 use crate::wait::event_store::AwaitedEvent;
-
-/// Longest value of an expression that a failure quotes, in characters.
-const QUOTED_CHARS_MAX: usize = 100;
 
 /// The wait of a step for an event, also if it has ended.
 pub fn event_wait(state: &PlanState, i: StepIndex) -> Option<WaitView> {
@@ -42,12 +37,4 @@ pub(crate) fn steps_awaiting(state: &PlanState, name: &str, key: &str) -> impl I
 /// The event in words.
 pub(crate) fn named_event(name: &str, key: &str) -> String {
     if key.is_empty() { format!("the event `{name}`") } else { format!("the event `{name}` with the key `{key}`") }
-}
-
-fn failed(code: &str, message: String) -> Unrendered {
-    Unrendered::Failed(Failure::new(FailureClass::Permanent, code, message))
-}
-
-fn quoted(text: &str) -> String {
-    text.chars().take(QUOTED_CHARS_MAX).collect()
 }

@@ -19,6 +19,9 @@ use crate::turn::Turn;
 use crate::wait::family_events;
 use crate::{cleanup, wait};
 
+/// Longest value of an expression that a failure quotes, in characters.
+const QUOTED_CHARS_MAX: usize = 100;
+
 /// Begins the wait of a ready step.
 pub(crate) fn start_wait(turn: &mut Turn<'_>, i: StepIndex) {
     turn.count_work(0);
@@ -51,11 +54,10 @@ fn wait_end(turn: &Turn<'_>, i: StepIndex, wait: &StepWait) -> Result<u64, Unren
         (Some(for_ms), _) => turn.after(for_ms),
         (None, Some(until)) => {
             let text = turn.expressions(i).text(until)?;
-            rendered_time_ms(&text, wait.tz.as_deref()).map_err(|why| {
-                wait::failed("WAIT_TIME_INVALID", format!("`until` gives `{}`: {why}", wait::quoted(&text)))
-            })?
+            rendered_time_ms(&text, wait.tz.as_deref())
+                .map_err(|why| failed("WAIT_TIME_INVALID", format!("`until` gives `{}`: {why}", quoted(&text))))?
         }
-        (None, None) => return Err(wait::failed("WAIT_TIME_INVALID", "nothing says how long the step waits".into())),
+        (None, None) => return Err(failed("WAIT_TIME_INVALID", "nothing says how long the step waits".into())),
     };
     let deadline_ms = cleanup::end_due_ms(turn.state);
     if due_ms > deadline_ms {
@@ -65,7 +67,7 @@ fn wait_end(turn: &Turn<'_>, i: StepIndex, wait: &StepWait) -> Result<u64, Unren
             rfc3339(due_ms),
             rfc3339(deadline_ms)
         );
-        return Err(wait::failed("WAIT_TOO_LONG", message));
+        return Err(failed("WAIT_TOO_LONG", message));
     }
     Ok(due_ms)
 }
@@ -80,9 +82,8 @@ fn render_event_wait(
         Some(key) => match turn.expressions(i).wait_key(key)? {
             Some(key) => key,
             None => {
-                let message =
-                    format!("`key` is `{}`, which gives neither a text nor a whole number", wait::quoted(key));
-                return Err(wait::failed("WAIT_KEY_INVALID", message));
+                let message = format!("`key` is `{}`, which gives neither a text nor a whole number", quoted(key));
+                return Err(failed("WAIT_KEY_INVALID", message));
             }
         },
         None => String::new(),
@@ -91,9 +92,9 @@ fn render_event_wait(
     if wait.key.is_some() && !is_key {
         let message = format!(
             "`key` gives `{}`: a key has 1 to {KEY_CHARS_MAX} characters, and no control characters",
-            wait::quoted(&key)
+            quoted(&key)
         );
-        return Err(wait::failed("WAIT_KEY_INVALID", message));
+        return Err(failed("WAIT_KEY_INVALID", message));
     }
     let due_ms = wait.timeout_ms.map_or(0, |timeout_ms| turn.after(timeout_ms));
     Ok(StepWaitStarted { due_ms, event: event.to_owned(), key })
@@ -142,4 +143,12 @@ pub(crate) fn end_wait(turn: &mut Turn<'_>, i: StepIndex) {
         }
         OnTimeout::Default(outputs) => completion::complete_with(turn, i, outputs),
     }
+}
+
+pub(crate) fn failed(code: &str, message: String) -> Unrendered {
+    Unrendered::Failed(Failure::new(FailureClass::Permanent, code, message))
+}
+
+fn quoted(text: &str) -> String {
+    text.chars().take(QUOTED_CHARS_MAX).collect()
 }
