@@ -4,7 +4,7 @@ import { session } from "./api.js";
 
 const KEY = "goalmill.drafts";
 const drafts = new Map();
-const owner = () => `${session.actor} ${session.namespace}`;
+export const owner = () => `${session.actor} ${session.namespace}`;
 
 /** What was kept under a name. */
 export const draft = (name) => drafts.get(name);

@@ -2,6 +2,8 @@
 
 /** @type {[string, number][]} */
 const RELATIVE = [["year", 31_536_000], ["month", 2_592_000], ["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
+/** Milliseconds of a day. */
+export const DAY_MS = 86_400_000;
 const SHORT = { year: "y", month: "mo", day: "d", hour: "h", minute: "min", second: "s" };
 
 export const parseTime = (text) => (typeof text === "number" ? text : text ? Date.parse(text) : NaN);

@@ -5,11 +5,10 @@ import { canShared, EVERY_NAMESPACE, poll, post, remove, session } from "./api.j
 import { ask } from "./actions.js";
 import { onForget } from "./drafts.js";
 import { app, button, cell, commands, copyButton, curl, dim, empty, figure, forbidden, pageHead, rowHead, searchBox, skeleton, table, time, trouble } from "./parts.js";
-import { number, parseTime, plural, quote } from "./format.js";
+import { DAY_MS, number, parseTime, plural, quote } from "./format.js";
 
 const ROLES = ["viewer", "submitter", "approver", "operator", "admin", "scaler"];
 const TIMES = [["30 days", 30], ["1 day", 1], ["90 days", 90], ["1 year", 365], ["no end", 0]];
-const DAY_MS = 86_400_000;
 const POLL_MS = 15_000;
 const ROWS_MAX = 500;
 

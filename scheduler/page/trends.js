@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { get, planPath, poll } from "./api.js";
 import { onForget } from "./drafts.js";
 import { app, cell, dim, empty, facts, figure, planLink, rowHead, skeleton, status, table, time, tone, trouble } from "./parts.js";
-import { duration, exact, money, number, parseTime, percent, plural, words } from "./format.js";
+import { DAY_MS, duration, exact, money, number, parseTime, percent, plural, words } from "./format.js";
 import { readPlans } from "./plans.js";
 import { isFinal } from "./replay.js";
 
@@ -83,7 +83,6 @@ function chart(title, points, format) {
     h("div", { class: "columns", "aria-hidden": "true" }, points.map((point) => h(point.href ? "a" : "span", { key: point.key, class: `column tone-${point.tone}`, href: point.href, tabindex: point.href ? "-1" : undefined, title: point.text }, h("span", { style: { height: `${most && point.value > 0 ? Math.max(3, (point.value / most) * 100) : point.value === 0 ? 1 : 3}%` } })))));
 }
 
-const DAY_MS = 86_400_000;
 const DAYS_MAX = 92;
 
 /** Every day of the period, also those without cost. */

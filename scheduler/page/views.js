@@ -2,8 +2,9 @@
 // a view has its filters and its name, so that it can be sent to somebody.
 
 import { h } from "./dom.js";
-import { Refusal, session } from "./api.js";
+import { Refusal } from "./api.js";
 import { ask } from "./actions.js";
+import { owner } from "./drafts.js";
 import { app, button, copy, icon } from "./parts.js";
 
 const KEY = "goalmill.views";
@@ -12,7 +13,6 @@ const NAME_MAX = 60;
 const QUERY_MAX = 2_000;
 const FILTERS = ["q", "status", "failed", "agent", "since", "cost"];
 
-const owner = () => `${session.actor} ${session.namespace}`;
 
 /** All views of the browser: `{owner, name, query}`. */
 function readAll() {

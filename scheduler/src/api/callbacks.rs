@@ -1,6 +1,5 @@
 //! Callbacks of agents that accepted a task: the token of the task is all that they need.
 
-use goalmill_engine::calls::callback;
 use std::net::IpAddr;
 
 use axum::extract::{self, Path, State};
@@ -13,6 +12,7 @@ use goalmill_common::json::Json as Payload;
 use goalmill_common::json_limits;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_engine::PlanState;
+use goalmill_engine::calls::callback;
 use serde::{Deserialize, Serialize};
 
 use super::Api;

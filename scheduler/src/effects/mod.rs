@@ -1,16 +1,17 @@
 //! Effects that run after a commit, outside of the shard's loop. All of them may run twice.
 
-use crate::event_log::{ReadError, read_plan_state};
-use crate::scheduler::Scheduler;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{ExponentialBuilder, Retryable};
 use goalmill_broker::BrokerError;
 use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
 use goalmill_engine::sub_plan;
 use goalmill_shard::{StoreUpdate, stream_answers};
-use std::sync::Arc;
-use std::time::Duration;
 
-use backon::{ExponentialBuilder, Retryable};
+use crate::event_log::{ReadError, read_plan_state};
+use crate::scheduler::Scheduler;
 
 mod hooks;
 mod payloads;
